@@ -1,0 +1,109 @@
+"""How long a search may run, how it reports its progress, and how it is asked to stop."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from gradaudit.errors import InputError
+
+
+@dataclass(frozen=True)
+class Budget:
+    """Limits of one audit; whichever is reached first ends the search with a partial result.
+
+    Attributes:
+        seconds: Wall-clock seconds, or None for no limit.
+        submatrices: Row subsets that SPEAR's sampler may try, or None for no limit. The
+            default is the paper's N (arXiv 2403.03945, section 6.2).
+
+    Example:
+        >>> Budget(seconds=60).submatrices
+        2000000000
+    """
+
+    seconds: float | None = 600.0
+    submatrices: int | None = 2_000_000_000
+
+    def __post_init__(self) -> None:
+        for name in ("seconds", "submatrices"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise InputError(
+                    f"budget.{name}", repr(value), "a positive number", "pass None for no limit"
+                )
+
+
+@dataclass(frozen=True)
+class Progress:
+    """One report from a running search.
+
+    Attributes:
+        phase: What is being done, for a person.
+        tried: Candidates tried so far (for SPEAR, submatrices).
+        found: Directions found so far.
+        wanted: Directions that complete the batch.
+        elapsed_seconds: Since the audit began.
+        seconds_left: Estimate of the time to completion, or None while unknown.
+    """
+
+    phase: str
+    tried: int = 0
+    found: int = 0
+    wanted: int = 0
+    elapsed_seconds: float = 0.0
+    seconds_left: float | None = None
+
+
+@dataclass
+class Control:
+    """The running counterpart of a `Budget`: a clock, a stop flag and a progress listener.
+
+    The clock is monotonic, so that a jump of the system's time neither ends nor prolongs a search.
+    """
+
+    budget: Budget = field(default_factory=Budget)
+    listener: Callable[[Progress], None] | None = None
+    _started: float = field(default_factory=time.monotonic)
+    _stop: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def elapsed_seconds(self) -> float:
+        """Seconds since this control was made."""
+        return time.monotonic() - self._started
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether somebody asked the search to stop."""
+        return self._stop.is_set()
+
+    def interrupt(self) -> None:
+        """Ask the search to stop at its next check; safe in signal handlers and other threads."""
+        self._stop.set()
+
+    def stop_reason(self, submatrices: int = 0) -> str | None:
+        """Why the search must stop now, or None if it may go on."""
+        if self.interrupted:
+            return "interrupted"
+        if self.budget.seconds is not None and self.elapsed_seconds >= self.budget.seconds:
+            return f"the time budget of {self.budget.seconds:g} seconds is used up"
+        if self.budget.submatrices is not None and submatrices >= self.budget.submatrices:
+            return f"the budget of {self.budget.submatrices:,} submatrices is used up"
+        return None
+
+    def report(
+        self,
+        phase: str,
+        *,
+        tried: int = 0,
+        found: int = 0,
+        wanted: int = 0,
+        seconds_left: float | None = None,
+    ) -> None:
+        """Tell the listener, if any, how far the search is."""
+        if self.listener is not None:
+            self.listener(
+                Progress(phase, tried, found, wanted, self.elapsed_seconds, seconds_left)
+            )

@@ -1,0 +1,124 @@
+"""Reading and writing named tensors with text metadata, safely: the one door to safetensors."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from gradaudit.errors import InputError
+
+# Larger files are refused before anything is read; an ImageNet-sized layer of width 16,000 is
+# 9.6 GB in float32, and an update holds two of those.
+MAX_FILE_BYTES = 64 * 2**30
+
+
+@contextmanager
+def replacing(path: str | Path) -> Iterator[Path]:
+    """Write to a temporary neighbour and rename it, so that no half-written file is ever seen.
+
+    Args:
+        path: The file to write; its folder is made if need be.
+
+    Yields:
+        The temporary path to write to.
+
+    Raises:
+        InputError: The folder cannot be made or written to.
+    """
+    target = Path(path)
+    temporary: Path | None = None
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+        os.close(handle)
+        temporary = Path(name)
+        yield temporary
+        with temporary.open("rb+") as stream:
+            os.fsync(stream.fileno())
+        # mkstemp makes private files; a result is for whoever the folder is for.
+        umask = os.umask(0)
+        os.umask(umask)
+        temporary.chmod(0o666 & ~umask)
+        temporary.replace(target)
+        temporary = None
+    except OSError as error:
+        raise InputError(
+            str(path), error.strerror or str(error), "a place that can be written to"
+        ) from error
+    finally:
+        if temporary is not None:
+            temporary.unlink(missing_ok=True)
+
+
+def write_tensors(
+    path: str | Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]
+) -> None:
+    """Write named tensors and text metadata as safetensors, atomically."""
+    # Shared storage (tied weights) and strides are not representable: copy where needed.
+    plain = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
+    with replacing(path) as temporary:
+        save_file(plain, temporary, metadata=dict(metadata))
+
+
+def read_tensors(path: str | Path) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """Read a safetensors file: named tensors and text metadata.
+
+    Raises:
+        InputError: The file is missing, too large, or not safetensors.
+    """
+    check_file(path)
+    try:
+        with safe_open(path, framework="pt") as stream:
+            metadata = dict(stream.metadata() or {})
+            return {name: stream.get_tensor(name) for name in stream.keys()}, metadata  # noqa: SIM118
+    except (SafetensorError, ValueError, RuntimeError, OSError, MemoryError) as error:
+        raise InputError(
+            str(path), f"an unreadable file ({error})", "a safetensors file"
+        ) from error
+
+
+def check_file(path: str | Path) -> int:
+    """Check that a path is a readable, non-empty regular file of acceptable size.
+
+    Returns:
+        Its size in bytes.
+
+    Raises:
+        InputError: It is not.
+    """
+    file = Path(path)
+    try:
+        if not file.exists():
+            raise InputError(str(path), "no such file", "an existing file", "check the path")
+        if not file.is_file():
+            raise InputError(str(path), "not a regular file", "a file")
+        size = file.stat().st_size
+    except OSError as error:
+        raise InputError(str(path), error.strerror or str(error), "a readable file") from error
+    if size == 0:
+        raise InputError(str(path), "an empty file", "a captured update")
+    if size > MAX_FILE_BYTES:
+        raise InputError(
+            str(path),
+            f"{size:,} bytes",
+            f"at most {MAX_FILE_BYTES:,}",
+            "save only the layers to be audited",
+        )
+    return size
+
+
+def sha256_of(path: str | Path) -> str:
+    """Hex SHA-256 of a file's content."""
+    digest = hashlib.sha256()
+    with Path(path).open("rb") as stream:
+        while chunk := stream.read(1 << 20):
+            digest.update(chunk)
+    return digest.hexdigest()

@@ -1,0 +1,67 @@
+"""What a simulated client really used: for judging a reconstruction, never for making one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from jaxtyping import Float, Shaped
+from torch import Tensor
+
+from gradaudit.errors import InputError
+from gradaudit.preprocessing import Preprocessing
+from gradaudit.tensorfile import read_tensors, write_tensors
+
+FORMAT = "gradaudit.truth"
+
+
+@dataclass(frozen=True, eq=False)
+class Truth:
+    """The records and labels behind a simulated update.
+
+    No attack takes one of these; `gradaudit.metrics.compare` and reports do.
+
+    Attributes:
+        inputs: Network inputs, one record a row, of any shape after the first axis.
+        labels: One label a record.
+        preprocessing: How the records became inputs, if known.
+    """
+
+    inputs: Float[Tensor, "b ..."]
+    labels: Shaped[Tensor, "b ..."]
+    preprocessing: Preprocessing | None = None
+
+    @property
+    def batch_size(self) -> int:
+        """Number of records."""
+        return len(self.inputs)
+
+    def save(self, path: str | Path) -> None:
+        """Write to a safetensors file: ``inputs``, ``labels``, and the preprocessing as metadata."""
+        metadata = {"format": FORMAT, "version": "1"}
+        if self.preprocessing is not None:
+            metadata["preprocessing"] = self.preprocessing.to_text()
+        write_tensors(path, {"inputs": self.inputs, "labels": self.labels}, metadata)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Truth:
+        """Read what `save` wrote.
+
+        Raises:
+            InputError: The file is not such a file.
+        """
+        tensors, metadata = read_tensors(path)
+        if metadata.get("format") != FORMAT or not {"inputs", "labels"} <= tensors.keys():
+            raise InputError(
+                str(path), "a file without ground truth", "a truth file as `simulate` writes it"
+            )
+        inputs, labels = tensors["inputs"], tensors["labels"]
+        if inputs.ndim < 2 or len(labels) != len(inputs) or not torch.is_floating_point(inputs):
+            raise InputError(
+                str(path),
+                f"inputs {tuple(inputs.shape)} and labels {tuple(labels.shape)}",
+                "one floating-point row and one label a record",
+            )
+        text = metadata.get("preprocessing")
+        return cls(inputs, labels, Preprocessing.from_json(text) if text else None)
