@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
+from gradaudit.decoding import Count
+
 
 class Status(str, Enum):
     """What an audit established. There is no "safe": a failed attack proves nothing about others.
@@ -55,11 +57,11 @@ class Spectrum:
     """
 
     singular_values: tuple[float, ...]
-    numerical_rank: int
+    numerical_rank: Count
     threshold: float
     gap_ratio: float | None
     has_gap: bool
-    largest_possible_rank: int
+    largest_possible_rank: Count
     noise_level: float
     explanation: str
 
@@ -119,13 +121,13 @@ class RecordEvidence:
     """
 
     recovered: bool
-    vanishing_entries: int = 0
-    vanishing_needed: int = 0
-    half_space_rows: int = 0
-    half_space_mismatches: int = 0
+    vanishing_entries: Count = 0
+    vanishing_needed: Count = 0
+    half_space_rows: Count = 0
+    half_space_mismatches: Count = 0
     activation_gradient_residual: float | None = None
-    label: int | None = None
-    copies: int | None = None
+    label: Count | None = None
+    copies: Count | None = None
     reason: str = ""
 
 
@@ -144,7 +146,7 @@ class LayerReport:
     """
 
     name: str
-    shape: tuple[int, ...]
+    shape: tuple[Count, ...]
     role: str
     analysed: bool
     outcome: Status | None

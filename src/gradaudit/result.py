@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import json
 import math
+import reprlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from jaxtyping import Float
 from torch import Tensor
 
+from gradaudit.decoding import Count, check_keys, decode
 from gradaudit.errors import InputError
 from gradaudit.evidence import (
     Certificate,
-    Check,
     LayerReport,
     RecordEvidence,
     SearchReport,
@@ -28,6 +30,7 @@ from gradaudit.tensorfile import check_file, read_tensors, replacing, sha256_of,
 SCHEMA = "gradaudit.audit-result"
 SCHEMA_VERSION = "1"
 MAX_JSON_BYTES = 64 * 2**20
+ARRAYS = ("records", "activation_gradients")
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +59,14 @@ class AuditResult:
         update_sha256: Digest of the audited update's content.
         source: Files the update was read from, with their digests.
         created: When, in ISO 8601, UTC.
+
+    Raises:
+        InputError: Records, activation gradients and evidence are not of one count.
+
+    Example:
+        >>> result = AuditResult(Status.NOT_RECOVERED, "The rank is full.", "Try a smaller batch.")
+        >>> result.summary()
+        'The attack ran and did not recover any record. The rank is full.'
     """
 
     status: Status
@@ -76,6 +87,20 @@ class AuditResult:
     update_sha256: str = ""
     source: Mapping[str, str] = field(default_factory=dict)
     created: str = ""
+
+    def __post_init__(self) -> None:
+        if self.records is None:
+            return
+        counts = {"records": len(self.records), "evidence": len(self.evidence)}
+        if self.activation_gradients is not None:
+            counts["activation_gradients"] = self.activation_gradients.shape[-1]
+        if self.records.ndim != 2 or len(set(counts.values())) != 1:
+            found = ", ".join(f"{number} {name}" for name, number in counts.items())
+            raise InputError(
+                "result",
+                f"{found} with records {tuple(self.records.shape)}",
+                "one of each",
+            )
 
     @property
     def recovered(self) -> tuple[bool, ...]:
@@ -116,8 +141,11 @@ class AuditResult:
         return f"{self.status.meaning} {self.cause}"
 
     def to_json(self) -> dict[str, Any]:
-        """Everything but the arrays, under the documented schema."""
-        return {
+        """Everything but the arrays, as plain JSON values under the documented schema.
+
+        Numbers that JSON cannot hold, infinities and nan, become None.
+        """
+        value = {
             "schema": SCHEMA,
             "schema_version": SCHEMA_VERSION,
             "status": self.status.value,
@@ -132,10 +160,7 @@ class AuditResult:
             "spectrum": None if self.spectrum is None else asdict(self.spectrum),
             "evidence": [asdict(record) for record in self.evidence],
             "certificate": asdict(self.certificate),
-            "layers": [
-                {**asdict(layer), "outcome": layer.outcome.value if layer.outcome else None}
-                for layer in self.layers
-            ],
+            "layers": [asdict(layer) for layer in self.layers],
             "search": asdict(self.search),
             "assumptions": list(self.assumptions),
             "preprocessing": None if self.preprocessing is None else self.preprocessing.to_json(),
@@ -144,6 +169,7 @@ class AuditResult:
             "created": self.created,
             "arrays": None,
         }
+        return {key: _plain(item) for key, item in value.items()}
 
     def save(self, path: str | Path, *, keep_records: bool = True) -> None:
         """Write the JSON and, beside it, the arrays as ``NAME.safetensors``.
@@ -154,26 +180,29 @@ class AuditResult:
         Args:
             path: The JSON file.
             keep_records: False leaves out the arrays, which are personal data.
+
+        Raises:
+            InputError: The path cannot be written to, or is itself a ``.safetensors`` path.
         """
         value = self.to_json()
-        arrays = {
-            name: tensor
-            for name in ("records", "activation_gradients")
-            if (tensor := getattr(self, name)) is not None
-        }
+        arrays = {name: tensor for name in ARRAYS if (tensor := getattr(self, name)) is not None}
+        beside = Path(path).with_suffix(".safetensors")
+        if beside == Path(path):
+            raise InputError(
+                str(path), "the place of the arrays", "a path for the JSON", "end it in .json"
+            )
         if arrays and keep_records:
-            beside = Path(path).with_suffix(".safetensors")
             write_tensors(beside, arrays, {"format": SCHEMA, "version": SCHEMA_VERSION})
             value["arrays"] = {"file": beside.name, "sha256": sha256_of(beside)}
+        text = json.dumps(value, indent=2, allow_nan=False, ensure_ascii=False) + "\n"
         with replacing(path) as temporary:
-            temporary.write_text(
-                json.dumps(_finite(value), indent=2, allow_nan=False, ensure_ascii=False) + "\n",
-                encoding="utf-8",
-            )
+            # A file name that is no UTF-8 holds lone surrogates, and "backslashreplace" writes
+            # those in just the way JSON escapes them.
+            temporary.write_bytes(text.encode("utf-8", errors="backslashreplace"))
 
     @classmethod
     def load(cls, path: str | Path) -> AuditResult:
-        """Read what `save` wrote.
+        """Read what `save` wrote, and check it: types, keys, counts, and the arrays' digest.
 
         Raises:
             InputError: Not such a file, another schema version, or arrays of another run.
@@ -182,97 +211,116 @@ class AuditResult:
             raise InputError(str(path), "a file too large for a result", "a result's JSON")
         try:
             value = json.loads(Path(path).read_text(encoding="utf-8"))
-            if value["schema"] != SCHEMA or value["schema_version"] != SCHEMA_VERSION:
-                raise InputError(
-                    str(path),
-                    f"{value['schema']} version {value['schema_version']}",
-                    f"{SCHEMA} version {SCHEMA_VERSION}",
-                    "run the audit again with this version",
-                )
-            arrays = _load_arrays(Path(path), value["arrays"])
-            return _from_json(value, arrays)
-        except InputError:
-            raise
-        except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        # A RecursionError is what deep nesting gives.
+        except (OSError, ValueError, RecursionError) as error:
             raise InputError(
                 str(path),
-                f"no audit result ({type(error).__name__}: {error})",
+                f"no readable JSON ({type(error).__name__}: {error})",
                 "the JSON that an audit writes",
             ) from error
+        if not isinstance(value, dict) or value.get("schema") != SCHEMA:
+            raise InputError(
+                str(path), "JSON that is no audit result", f"an object with schema {SCHEMA!r}"
+            )
+        if value.get("schema_version") != SCHEMA_VERSION:
+            raise InputError(
+                str(path),
+                f"schema version {reprlib.repr(value.get('schema_version'))}",
+                f"schema version {SCHEMA_VERSION!r}",
+                "run the audit again with this version, or read it with the one that wrote it",
+            )
+        return _from_json(value, Path(path))
 
 
-def _finite(value: Any) -> Any:
-    """Replace infinities and nan, which JSON cannot hold, by None."""
+def _plain(value: Any) -> Any:
+    """Plain JSON values: lists for tuples, None for what JSON cannot hold, no numpy scalars."""
+    if isinstance(value, np.generic):
+        value = value.item()
     if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
+        return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
+        return [_plain(item) for item in value]
+    if isinstance(value, Status):
+        return value.value
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _load_arrays(path: Path, arrays: Mapping[str, str] | None) -> dict[str, Tensor]:
+@dataclass(frozen=True)
+class _Arrays:
+    file: str
+    sha256: str
+
+
+def _load_arrays(path: Path, arrays: _Arrays | None) -> dict[str, Any]:
+    """The arrays beside a JSON, if they are those it was written with."""
     if arrays is None:
         return {}
-    name = arrays["file"]
-    if Path(name).name != name:
-        raise InputError(str(path), f"arrays in {name!r}", "a file name without a folder")
-    beside = path.with_name(name)
+    # A crafted file must not make us read elsewhere.
+    if not arrays.file or Path(arrays.file).name != arrays.file or arrays.file == "..":
+        raise InputError(
+            f"{path}: arrays.file", reprlib.repr(arrays.file), "a file name without a folder"
+        )
+    beside = path.with_name(arrays.file)
     check_file(beside)
-    if sha256_of(beside) != arrays["sha256"]:
+    if sha256_of(beside) != arrays.sha256:
         raise InputError(
             str(beside), "arrays of another run", "the arrays that belong to this JSON"
         )
-    return read_tensors(beside)[0]
-
-
-def _from_json(value: Mapping[str, Any], arrays: Mapping[str, Tensor]) -> AuditResult:
-    certificate = value["certificate"]
-    preprocessing = value["preprocessing"]
-    return AuditResult(
-        status=Status(value["status"]),
-        cause=value["cause"],
-        remedy=value["remedy"],
-        layer=value["layer"],
-        batch_size=value["batch_size"],
-        spectrum=_spectrum(value["spectrum"]),
-        records=arrays.get("records"),
-        activation_gradients=arrays.get("activation_gradients"),
-        scale_identified=value["scale_identified"],
-        evidence=tuple(RecordEvidence(**record) for record in value["evidence"]),
-        certificate=Certificate(
-            certificate["kind"],
-            certificate["statement"],
-            tuple(
-                # Only a number that JSON cannot hold is None: an infinite residual.
-                Check(**{**check, "value": _number(check["value"])})
-                for check in certificate["checks"]
-            ),
-        ),
-        layers=tuple(
-            LayerReport(
-                **{
-                    **layer,
-                    "shape": tuple(layer["shape"]),
-                    "outcome": Status(layer["outcome"]) if layer["outcome"] else None,
-                    "spectrum": _spectrum(layer["spectrum"]),
-                }
+    tensors = read_tensors(beside)[0]
+    for name, tensor in tensors.items():
+        if name not in ARRAYS or tensor.ndim != 2 or not tensor.is_floating_point():
+            raise InputError(
+                str(beside),
+                f"{reprlib.repr(name)} of shape {tuple(tensor.shape)} and type {tensor.dtype}",
+                f"floating-point matrices {' and '.join(ARRAYS)}",
             )
-            for layer in value["layers"]
-        ),
-        search=SearchReport(**value["search"]),
-        assumptions=tuple(value["assumptions"]),
-        preprocessing=None if preprocessing is None else Preprocessing.from_json(preprocessing),
-        update_sha256=value["update_sha256"],
-        source=value["source"],
-        created=value["created"],
+    return tensors
+
+
+# What is read back, by key, and as what; the other keys are derived, or the arrays.
+_FIELDS: dict[str, Any] = {
+    "status": Status,
+    "cause": str,
+    "remedy": str,
+    "layer": str | None,
+    "batch_size": Count | None,
+    "spectrum": Spectrum | None,
+    "scale_identified": bool,
+    "evidence": tuple[RecordEvidence, ...],
+    "certificate": Certificate,
+    "layers": tuple[LayerReport, ...],
+    "search": SearchReport,
+    "assumptions": tuple[str, ...],
+    "update_sha256": str,
+    "source": dict[str, str],
+    "created": str,
+}
+_DERIVED: dict[str, Any] = {"summary": str, "leak_proven": bool, "records_recovered": Count}
+_OTHERS = ["schema", "schema_version", "preprocessing", "arrays"]
+
+
+def _from_json(value: Mapping[str, Any], path: Path) -> AuditResult:
+    where = str(path)
+    check_keys(value, [*_FIELDS, *_DERIVED, *_OTHERS], where)
+    fields = {key: decode(kind, value[key], f"{where}: {key}") for key, kind in _FIELDS.items()}
+    derived = {key: decode(kind, value[key], f"{where}: {key}") for key, kind in _DERIVED.items()}
+    fields["preprocessing"] = decode(
+        Preprocessing | None,
+        value["preprocessing"],
+        f"{where}: preprocessing",
+        null_is_infinite=False,
     )
-
-
-def _number(value: float | None) -> float:
-    return math.inf if value is None else value
-
-
-def _spectrum(value: Mapping[str, Any] | None) -> Spectrum | None:
-    if value is None:
-        return None
-    return Spectrum(**{**value, "singular_values": tuple(value["singular_values"])})
+    arrays = _load_arrays(path, decode(_Arrays | None, value["arrays"], f"{where}: arrays"))
+    result = AuditResult(**fields | arrays)
+    for key in ("leak_proven", "records_recovered"):
+        if derived[key] != (expected := result.to_json()[key]):
+            raise InputError(
+                f"{where}: {key}", repr(derived[key]), f"{expected!r}, as status and evidence say"
+            )
+    if result.status.leak_proven and not any(result.recovered):
+        raise InputError(
+            f"{where}: status",
+            f"{result.status.value!r} without a certified record",
+            "one or more",
+        )
+    return result
