@@ -194,7 +194,14 @@ class Preprocessing:
             )
         except InputError:
             raise
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
+        except (
+            AttributeError,
+            KeyError,
+            OverflowError,
+            RecursionError,
+            TypeError,
+            ValueError,
+        ) as error:
             raise InputError(
                 "preprocessing",
                 f"something unreadable ({error})",

@@ -102,8 +102,8 @@ class Update:
             both = "both" if self.gradient is not None else "neither"
             raise InputError("update", f"{both} of gradient and delta", "exactly one of them")
         kind = "gradient" if self.gradient is not None else "delta"
-        weights = _strip("weights", self.weights)
-        observed = _strip(kind, self.gradient if self.gradient is not None else self.delta)
+        weights = strip_wrappers("weights", self.weights)
+        observed = strip_wrappers(kind, self.gradient if self.gradient is not None else self.delta)
         # Integer buffers (BatchNorm's step counter) are no weights and are never differentiated.
         weights = {k: v for k, v in weights.items() if v.dtype.is_floating_point}
         if not weights:
@@ -111,7 +111,7 @@ class Update:
         observed = _drop_counters(observed, kind)
         _check_values("weights", weights)
         _check_values(kind, observed)
-        _check_match(weights, observed, kind)
+        check_match(weights, observed, kind)
         object.__setattr__(self, "weights", MappingProxyType(weights))
         object.__setattr__(self, kind, MappingProxyType(observed))
         object.__setattr__(self, "source", MappingProxyType(dict(self.source)))
@@ -174,7 +174,7 @@ def layer_name(weight_name: str) -> str:
     return weight_name[: -len("weight")].rstrip(".")
 
 
-def _strip(what: str, tensors: Mapping[str, Tensor] | None) -> dict[str, Tensor]:
+def strip_wrappers(what: str, tensors: Mapping[str, Tensor] | None) -> dict[str, Tensor]:
     """Detach every tensor and drop the wrappers' prefixes from its name."""
     if not isinstance(tensors, Mapping) or not tensors:
         found = "an empty mapping" if isinstance(tensors, Mapping) else type(tensors).__name__
@@ -190,6 +190,14 @@ def _strip(what: str, tensors: Mapping[str, Tensor] | None) -> dict[str, Tensor]
         if tensor.layout != torch.strided or tensor.is_quantized or tensor.device.type == "meta":
             raise InputError(
                 f"{what}[{name!r}]", "a sparse, quantized or empty tensor", "a dense tensor"
+            )
+        # torch cannot even test these for finiteness.
+        if tensor.dtype.is_floating_point and tensor.dtype.itemsize < 2:
+            raise InputError(
+                f"{what}[{name!r}]",
+                str(tensor.dtype).removeprefix("torch."),
+                "floating-point numbers of 16 bits or more",
+                "convert the tensor with .float() before saving",
             )
         short = name
         while prefix := next((p for p in WRAPPER_PREFIXES if short.startswith(p)), ""):
@@ -233,9 +241,10 @@ def _check_values(what: str, tensors: Mapping[str, Tensor]) -> None:
                 )
 
 
-def _check_match(
+def check_match(
     weights: Mapping[str, Tensor], observed: Mapping[str, Tensor], kind: str
 ) -> None:
+    """Refuse an observed tensor that no weight has the name or the shape of."""
     for name, tensor in observed.items():
         if name not in weights:
             known = ", ".join(repr(k) for k in list(weights)[:3])

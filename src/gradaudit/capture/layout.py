@@ -1,0 +1,62 @@
+"""What the metadata of this package's own files says about an update."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from gradaudit.errors import InputError
+from gradaudit.preprocessing import Preprocessing
+from gradaudit.update import FORMAT, FORMAT_VERSION
+
+
+def is_own(metadata: Mapping[str, str]) -> bool:
+    """Whether a file says that this package wrote it.
+
+    Example:
+        >>> is_own({"format": "gradaudit.update"}), is_own({"format": "pt"})
+        (True, False)
+    """
+    return metadata.get("format") == FORMAT
+
+
+def read_step(where: str, metadata: Mapping[str, str]) -> float | None:
+    """The learning rate in the metadata, or None.
+
+    Args:
+        where: The file, for messages.
+        metadata: The file's text metadata.
+
+    Raises:
+        InputError: The version or the step is not one that is known.
+    """
+    version = metadata.get("version")
+    if version != FORMAT_VERSION:
+        raise InputError(
+            where,
+            f"layout version {version!r:.40}",
+            repr(FORMAT_VERSION),
+            "read it with the version of gradaudit that wrote it",
+        )
+    try:
+        step = json.loads(metadata["step"])
+        kind, rate = step["kind"], step["learning_rate"]
+        known = kind == "gradient" and (rate is None or type(rate) in (int, float))
+        learning_rate = None if rate is None or not known else float(rate)
+    except (KeyError, OverflowError, RecursionError, TypeError, ValueError) as error:
+        raise InputError(
+            where, "an unreadable step in the metadata", "what Update.save writes"
+        ) from error
+    if not known:
+        raise InputError(where, "an unknown kind of step in the metadata", "a single gradient step")
+    return learning_rate
+
+
+def read_preprocessing(metadata: Mapping[str, str]) -> Preprocessing | None:
+    """The preprocessing in the metadata, or None.
+
+    Raises:
+        InputError: It is not what ``Preprocessing.to_text`` writes.
+    """
+    text = metadata.get("preprocessing")
+    return None if text is None else Preprocessing.from_json(text)

@@ -1,0 +1,125 @@
+"""Reading torch.save's zip archives without running what their pickle asks for.
+
+Two locks. First the pickle's instructions are listed, not run: any name outside a short list of
+tensor constructors ends the reading with that name in the message. Then ``torch.load`` with
+``weights_only=True`` builds the tensors. PyTorch before 2.10 can be made to write outside its
+buffers even so (CVE-2026-24747), and is not given the file.
+"""
+
+from __future__ import annotations
+
+import pickletools
+import re
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gradaudit.capture.contents import Contents
+from gradaudit.capture.guard import check_expansion, reading
+from gradaudit.errors import InputError
+from gradaudit.tensorfile import check_file
+
+EXPECTED = "an archive written by torch.save"
+_REMEDY = "save plain tensors: torch.save(model.state_dict(), FILE)"
+_SAFE_SINCE = (2, 10)
+
+# Everything torch.save writes for dense tensors, parameters, and the plain containers around them.
+_ALLOWED = re.compile(
+    r"collections OrderedDict"
+    r"|torch\._utils _rebuild_(?:tensor|tensor_v2|tensor_v3|parameter)"
+    r"|torch\.storage (?:Typed|Untyped)Storage"
+    r"|torch \w+Storage"
+    r"|torch (?:b?float|u?int|complex|bool)\w*"
+    r"|torch Size"
+)
+
+
+def read_torch(path: str | Path) -> Contents:
+    """Read an archive written by ``torch.save``.
+
+    Args:
+        path: The file.
+
+    Raises:
+        InputError: The archive is damaged, compressed, holds more than tensors and plain
+            containers, or this PyTorch is too old to open hostile files.
+    """
+    size = check_file(path)
+    _check_version(path)
+    with reading(path, EXPECTED):
+        with zipfile.ZipFile(path) as archive:
+            members = archive.infolist()
+            # torch.save stores; only a bomb compresses.
+            if any(member.compress_type != zipfile.ZIP_STORED for member in members):
+                raise InputError(
+                    str(path), "compressed members", EXPECTED, "save it again with torch.save"
+                )
+            check_expansion(path, sum(member.file_size for member in members), size)
+            pickles = [m for m in members if m.filename.rpartition("/")[2] == "data.pkl"]
+            for member in pickles:
+                check_instructions(path, archive.read(member))
+        entries = _plain(torch.load(path, map_location="cpu", weights_only=True))
+    return Contents(str(path), entries, size)
+
+
+def check_instructions(path: str | Path, pickle: bytes) -> None:
+    r"""List a pickle's instructions, without running them, and refuse any that is not for tensors.
+
+    Args:
+        path: The file, for the message.
+        pickle: The pickle's bytes.
+
+    Raises:
+        InputError: The pickle names a class or function that no tensor needs.
+        ValueError: It is no pickle.
+
+    Example:
+        >>> check_instructions("model.pt", b"cos\nsystem\n(S'ls'\ntR.")
+        Traceback (most recent call last):
+        gradaudit.errors.InputError: model.pt: found 'os.system' in its pickle, which was not ...
+    """
+    for instruction, argument, _ in pickletools.genops(pickle):
+        if instruction.name in ("STACK_GLOBAL", "INST", "EXT1", "EXT2", "EXT4"):
+            raise InputError(
+                str(path),
+                "a pickle of an unusual protocol, which was not run",
+                EXPECTED,
+                _REMEDY + " (pickle_protocol left at its default)",
+            )
+        if instruction.name == "GLOBAL" and not _ALLOWED.fullmatch(str(argument)):
+            name = str(argument).replace(" ", ".")
+            remedy = _REMEDY
+            if name.startswith("numpy"):
+                remedy = "save torch tensors, not NumPy arrays, or use numpy.savez"
+            raise InputError(
+                str(path), f"{name[:80]!r} in its pickle, which was not run", EXPECTED, remedy
+            )
+
+
+def _plain(value: Any, depth: int = 2) -> Any:
+    """Rebuild containers and tensors, without the attributes that a pickle may hang on them.
+
+    Such an attribute can shadow a method (``items``, ``detach``); those called here are the
+    classes' own.
+    """
+    if isinstance(value, Tensor):
+        return Tensor.detach(value)
+    if depth and isinstance(value, dict):
+        return {key: _plain(entry, depth - 1) for key, entry in dict.items(value)}
+    if depth and isinstance(value, list | tuple):
+        return [_plain(entry, depth - 1) for entry in value]
+    return value
+
+
+def _check_version(path: str | Path) -> None:
+    version = tuple(int(part) for part in re.findall(r"\d+", torch.__version__)[:2])
+    if version < _SAFE_SINCE:
+        raise InputError(
+            str(path),
+            f"a PyTorch archive, which PyTorch {torch.__version__} cannot open safely",
+            "PyTorch 2.10 or newer (CVE-2026-24747)",
+            "run: pip install 'torch>=2.10', or save the update as safetensors",
+        )
