@@ -32,7 +32,9 @@ class InputError(GradauditError, ValueError):
         text = f"{argument}: found {found}, expected {expected}"
         if remedy:
             text += f"; {remedy}"
-        super().__init__(" ".join(text.split()))
+        text = " ".join(text.split())
+        # Names in hostile files may hold terminal control sequences.
+        super().__init__("".join(c if c.isprintable() else ascii(c)[1:-1] for c in text))
 
     def __reduce__(self) -> tuple[type[InputError], tuple[str, str, str, str]]:
         return type(self), (self.argument, self.found, self.expected, self.remedy)

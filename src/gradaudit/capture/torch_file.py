@@ -12,6 +12,7 @@ import pickletools
 import re
 import zipfile
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 
 import torch
@@ -61,7 +62,13 @@ def read_torch(path: str | Path) -> Contents:
             pickles = [m for m in members if m.filename.rpartition("/")[2] == "data.pkl"]
             for member in pickles:
                 check_instructions(path, archive.read(member))
-        entries = _plain(torch.load(path, map_location="cpu", weights_only=True))
+        try:
+            entries = _plain(torch.load(path, map_location="cpu", weights_only=True))
+        except UnpicklingError as error:
+            # torch's own text advises to load without protection.
+            raise InputError(
+                str(path), "a pickle that is damaged or of more than tensors", EXPECTED, _REMEDY
+            ) from error
     return Contents(str(path), entries, size)
 
 

@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from gradaudit.capture.layout import read_preprocessing, read_step
+from gradaudit.errors import InputError
+from gradaudit.preprocessing import Preprocessing
+
+
+def _metadata(step: object, version: str = "1") -> dict[str, str]:
+    text = step if isinstance(step, str) else json.dumps(step)
+    return {"format": "gradaudit.update", "version": version, "step": text}
+
+
+@pytest.mark.parametrize(("rate", "expected"), [(None, None), (0.5, 0.5), (1, 1.0)])
+def test_step(rate, expected):
+    assert read_step("f", _metadata({"kind": "gradient", "learning_rate": rate})) == expected
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        "",
+        "not json",
+        "[1]",
+        "3",
+        "[" * 100_000,
+        {"kind": "gradient"},
+        {"kind": "gradient", "learning_rate": "0.1"},
+        {"kind": "gradient", "learning_rate": True},
+        {"kind": "gradient", "learning_rate": 10**400},
+        {"kind": "two steps", "learning_rate": 0.1},
+        {"kind": ["gradient"], "learning_rate": 0.1},
+    ],
+)
+def test_hostile_steps(step):
+    with pytest.raises(InputError, match="step"):
+        read_step("f", _metadata(step))
+
+
+def test_other_versions_and_missing_keys():
+    with pytest.raises(InputError, match="layout version '2'"):
+        read_step("f", _metadata({}, version="2"))
+    with pytest.raises(InputError, match="layout version None"):
+        read_step("f", {"format": "gradaudit.update"})
+    with pytest.raises(InputError, match="unreadable step"):
+        read_step("f", {"version": "1"})
+
+
+def test_preprocessing():
+    grey = Preprocessing(image_shape=(1, 2, 2), mean=(0.5,), std=(0.25,))
+    assert read_preprocessing({"preprocessing": grey.to_text()}) == grey
+    assert read_preprocessing({}) is None
+    for text in ("{", "[1]", '{"image_shape": [Infinity, 1, 1]}', "[" * 100_000):
+        with pytest.raises(InputError, match="preprocessing"):
+            read_preprocessing({"preprocessing": text})
