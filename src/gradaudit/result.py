@@ -192,7 +192,8 @@ class AuditResult:
                 str(path), "the place of the arrays", "a path for the JSON", "end it in .json"
             )
         if arrays and keep_records:
-            write_tensors(beside, arrays, {"format": SCHEMA, "version": SCHEMA_VERSION})
+            # One entry: safetensors writes several in random order, and a digest should repeat.
+            write_tensors(beside, arrays, {"format": f"{SCHEMA} {SCHEMA_VERSION}"})
             value["arrays"] = {"file": beside.name, "sha256": sha256_of(beside)}
         text = json.dumps(value, indent=2, allow_nan=False, ensure_ascii=False) + "\n"
         with replacing(path) as temporary:

@@ -1,0 +1,1 @@
+"""Tests of reports, and the results that they are made from."""
