@@ -26,7 +26,7 @@ def test_any_exception_becomes_one_line(error):
 
 
 def test_own_errors_and_interrupts_pass():
-    with pytest.raises(InputError, match="^mine: found a"), reading("f", "x"):
+    with pytest.raises(InputError, match=r"^mine: found a"), reading("f", "x"):
         raise InputError("mine", "a", "b")
     with pytest.raises(KeyboardInterrupt), reading("f", "x"):
         raise KeyboardInterrupt

@@ -77,5 +77,5 @@ def test_other_shapes_are_refused(shapes):
 
 def test_both_unnamed():
     unnamed = _unnamed([torch.ones(2)])
-    with pytest.raises(InputError, match="save model.state_dict"):
+    with pytest.raises(InputError, match=r"save model\.state_dict"):
         name_by_position("f", unnamed, unnamed, weights_keep_order=True)

@@ -148,7 +148,9 @@ def test_compressed_members_are_refused(tmp_path, refusal):
 def test_attributes_hung_on_containers_are_dropped(tmp_path):
     """A pickle may set attributes of an OrderedDict; one may shadow a method."""
     hung = b"}X\x05\0\0\0itemsK\x05sb"
-    path = _with_pickle(tmp_path, b"\x80\x02ccollections\nOrderedDict\n)RX\1\0\0\0aK\7s" + hung + b".")
+    path = _with_pickle(
+        tmp_path, b"\x80\x02ccollections\nOrderedDict\n)RX\1\0\0\0aK\7s" + hung + b"."
+    )
     assert read_torch(path).entries == {"a": 7}
 
 
