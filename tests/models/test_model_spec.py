@@ -1,0 +1,67 @@
+import sys
+
+import pytest
+import torch
+from torch import nn
+
+from gradaudit.errors import InputError
+from gradaudit.models import mlp, parse_model
+
+
+def test_mlp_text():
+    text = "mlp:6-5-4-3?activation=tanh&init=normal&init_std=0.5&bias=false&dtype=float64"
+    ours = parse_model(text, seed=4)
+    same = mlp(
+        6, [5, 4], 3, activation="tanh", init="normal", init_std=0.5, bias=False, seed=4,
+        dtype=torch.float64,
+    )  # fmt: skip
+    assert str(ours) == str(same)
+    assert list(ours.state_dict()) == list(same.state_dict())
+    assert all(torch.equal(a, b) for a, b in zip(ours.parameters(), same.parameters(), strict=True))
+
+
+@pytest.fixture
+def module(tmp_path, monkeypatch):
+    (tmp_path / "a_users_model.py").write_text(
+        "import torch\n"
+        "def factory(): return torch.nn.Linear(3, 2)\n"
+        "instance = torch.nn.Linear(2, 2)\n"
+        "number = 5\n"
+        "def broken(): raise RuntimeError('two\\nlines')\n"
+        "def needs(x): return x\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    yield "a_users_model"
+    sys.modules.pop("a_users_model", None)
+
+
+def test_factory_in_the_current_folder(module):
+    path, state = list(sys.path), torch.random.get_rng_state()
+    first, again = (parse_model(f"{module}:factory", seed=5) for _ in range(2))
+    assert torch.equal(first.weight, again.weight)
+    assert not torch.equal(first.weight, parse_model(f"{module}:factory", seed=6).weight)
+    generator = torch.Generator().manual_seed(1)
+    drawn = parse_model(f"{module}:factory", generator=generator)
+    assert not torch.equal(
+        drawn.weight, parse_model(f"{module}:factory", generator=generator).weight
+    )
+    assert isinstance(parse_model(f"{module}:instance"), nn.Linear)
+    assert sys.path == path
+    assert torch.equal(torch.random.get_rng_state(), state)
+
+
+@pytest.mark.parametrize("attribute", ["number", "broken", "needs", "absent"])
+def test_factories_that_fail_are_one_line(module, attribute):
+    with pytest.raises(InputError) as caught:
+        parse_model(f"{module}:{attribute}")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "mlp", "mlp:", "mlp:5", "mlp:5-x", "mlp:5--2", "mlp:5-2?depth=3", "no.such:thing",
+     "mlp:5-2?bias=maybe", ":x"],
+)  # fmt: skip
+def test_bad_text(text):
+    with pytest.raises(InputError, match="model"):
+        parse_model(text)
