@@ -389,7 +389,7 @@ BASES = [
 ]
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_whatever_loads_is_valid(data, tmp_path_factory):
     value = copy.deepcopy(data.draw(st.sampled_from(BASES)))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -172,10 +171,15 @@ def _draw_spectrum(
 ) -> str:
     figure, axes = _axes(palette, 2.9)
     floor = smallest / 3
-    drawn = np.where(np.isfinite(shown), np.maximum(shown, floor), floor)
+    # Beyond these bounds, logarithmic axes overflow.
+    drawn = np.clip(np.where(np.isfinite(shown), np.maximum(shown, floor), floor), 1e-150, 1e150)
+    threshold = spectrum.threshold
+    has_threshold = 1e-150 < threshold < 1e150
+    levels = [*drawn, threshold] if has_threshold else drawn
     places = np.arange(1, len(shown) + 1)
     rank = spectrum.numerical_rank
     axes.set_yscale("log")
+    axes.set_ylim(min(levels) / 4, max(levels) * 4)
     axes.grid(axis="y", color=palette.faint, linewidth=0.6)
     axes.set_axisbelow(True)
     axes.plot(places[:rank], drawn[:rank], "o", markersize=4, color=palette.strong)
@@ -185,11 +189,11 @@ def _draw_spectrum(
     left, right = 0.5, len(shown) + 0.5
     axes.set_xlim(left, right)
     write = {"color": palette.ink, "fontsize": 9}
-    if math.isfinite(spectrum.threshold) and spectrum.threshold > 0:
-        axes.axhline(spectrum.threshold, color=palette.ink, linewidth=0.9, linestyle="--")
+    if has_threshold:
+        axes.axhline(threshold, color=palette.ink, linewidth=0.9, linestyle="--")
         axes.annotate(
             "threshold",
-            (1, spectrum.threshold),
+            (1, threshold),
             xycoords=("axes fraction", "data"),
             xytext=(-2, 3),
             textcoords="offset points",
