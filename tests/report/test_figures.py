@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import base64
 import dataclasses
+import re
 import sys
 import xml.etree.ElementTree as ElementTree
+from importlib import resources
 
 import numpy as np
 import pytest
@@ -34,6 +36,19 @@ def test_pictures_are_legible_on_their_page(palette):
     assert contrast(palette.ink, palette.paper) > 7
     assert contrast(palette.strong, palette.paper) > 4.5
     assert contrast(palette.strong, palette.faint) > 3
+
+
+def test_text_of_the_page_is_legible_in_both_colour_schemes():
+    style = resources.files("gradaudit.report").joinpath("templates/style.css").read_text("utf-8")
+    light, dark = (
+        dict(re.findall(r"--(\w+): (#[0-9a-f]{6})", block))
+        for block in re.findall(r":root \{(.*?)\}", style, re.DOTALL)
+    )
+    for scheme, palette in ((light, LIGHT), (dark, DARK)):
+        assert scheme["paper"] == palette.paper
+        for text in ("ink", "soft", "link", "leak", "partial", "open"):
+            for ground in ("page", "paper", "wash"):
+                assert contrast(scheme[text], scheme[ground]) > 4.5, (text, ground)
 
 
 @pytest.mark.parametrize(

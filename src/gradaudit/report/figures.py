@@ -142,7 +142,7 @@ def _coarser(pattern: Bool[np.ndarray, "b m"]) -> Float[np.ndarray, "rows column
 def _axes(palette: Palette, height: float) -> tuple[Any, Any]:
     # Figure without pyplot: no window system, no global figure that somebody must close.
     figure = require("matplotlib.figure", "report").Figure(
-        figsize=(7.2, height), layout="constrained", facecolor="none"
+        figsize=(5.0, height), layout="constrained", facecolor="none"
     )
     axes = figure.add_subplot(facecolor="none")
     axes.tick_params(colors=palette.ink, labelsize=9)
@@ -169,7 +169,7 @@ def _svg_uri(figure: Any) -> str:
 def _draw_spectrum(
     shown: Float[np.ndarray, " k"], smallest: float, spectrum: Spectrum, palette: Palette
 ) -> str:
-    figure, axes = _axes(palette, 2.9)
+    figure, axes = _axes(palette, 2.3)
     floor = smallest / 3
     # Beyond these bounds, logarithmic axes overflow.
     drawn = np.clip(np.where(np.isfinite(shown), np.maximum(shown, floor), floor), 1e-150, 1e150)
@@ -224,7 +224,7 @@ def _draw_sparsity(
 ) -> str:
     colors = require("matplotlib.colors", "report")
     records, neurons = shape
-    figure, axes = _axes(palette, min(4.2, 1.3 + 0.09 * len(shares)))
+    figure, axes = _axes(palette, min(3.4, 1.1 + 0.07 * len(shares)))
     scheme = colors.LinearSegmentedColormap.from_list("share", [palette.faint, palette.strong])
     axes.imshow(
         shares,
