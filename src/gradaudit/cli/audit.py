@@ -1,0 +1,266 @@
+"""``gradaudit audit``: what does this update reveal?"""
+
+# ruff: noqa: PLC0415 - torch takes a second to import, and --help must not wait for it.
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from gradaudit.budget import Budget
+from gradaudit.cli.verb import (
+    FILE,
+    Verb,
+    flag,
+    limit,
+    numbers,
+    option,
+    quiet_option,
+    salt_option,
+    seed_option,
+    show_option,
+)
+from gradaudit.errors import InputError
+
+if TYPE_CHECKING:
+    from gradaudit.cli.outputs import Outputs
+    from gradaudit.preprocessing import Preprocessing
+
+EXAMPLES = (
+    ("Weights and gradient in one file; keep the result", "gradaudit audit update.pt --out audit"),
+    (
+        "The weights a client sent back after one step",
+        "gradaudit audit after.safetensors --weights before.safetensors --learning-rate 0.1",
+    ),
+    (
+        "A gate in CI: the exit code is 1 if a leak is proven",
+        "gradaudit audit update.pt --seconds 60 --json --fail-on-leak > result.json",
+    ),
+    (
+        "A report to pass on; recovered images are redacted",
+        "gradaudit audit update.pt --input-shape 3,32,32 --report report.html",
+    ),
+)
+
+
+@click.command(cls=Verb, examples=EXAMPLES, short_help="Find out what an update reveals.")
+@click.argument("update", type=FILE)
+@option("--weights", metavar="FILE", type=FILE, help="The global weights before the step.")
+@option(
+    "--contains",
+    metavar="KIND",
+    type=click.Choice(("auto", "gradient", "delta", "weights_after")),
+    default="auto",
+    show_default=True,
+    help="What UPDATE holds: auto, gradient, delta (weights after minus before) or weights_after.",
+)
+@option(
+    "--learning-rate",
+    metavar="LR",
+    type=float,
+    help="The client's; recovered records do not depend on it.",
+)
+@option(
+    "--model",
+    metavar="SPEC",
+    help="The network, for the proof over all layers: mlp:INPUTS-WIDTH-...-OUTPUTS or "
+    "package.module:factory (its code is run). By default, a ReLU network of the update's shapes.",
+)
+@option(
+    "--loss",
+    metavar="NAME",
+    default="cross_entropy",
+    show_default=True,
+    help="The client's loss: cross_entropy, binary_cross_entropy or mse.",
+)
+@option("--layer", metavar="NAME", default="auto", show_default=True, help="The layer to attack.")
+@option(
+    "--attack",
+    metavar="NAME",
+    default="auto",
+    show_default=True,
+    help="The attack: auto, spear (batches) or closed_form (a single record).",
+)
+@option(
+    "--seconds",
+    metavar="N",
+    callback=limit(float),
+    default=str(int(Budget.seconds or 0)),
+    show_default=True,
+    help="Time budget, or none.",
+)
+@option(
+    "--submatrices",
+    metavar="N",
+    callback=limit(int),
+    default=str(Budget.submatrices),
+    show_default=True,
+    help="Row subsets that SPEAR's search may try, or none.",
+)
+@seed_option
+@option(
+    "--device", metavar="D", default="auto", show_default=True, help="Such as cpu, cuda or cuda:1."
+)
+@option(
+    "--input-shape",
+    metavar="C,H,W",
+    callback=numbers(int, 3),
+    help="Records are images of this shape: channels, height, width.",
+)
+@option(
+    "--mean",
+    metavar="M,..",
+    callback=numbers(float),
+    help="Subtracted from pixels in [0, 1], a channel each.",
+)
+@option("--std", metavar="S,..", callback=numbers(float), help="Pixels were then divided by it.")
+@option(
+    "--out",
+    metavar="FOLDER",
+    type=FILE,
+    help="Write result.json, and the recovered records as result.safetensors.",
+)
+@option(
+    "--json-out",
+    metavar="FILE.json",
+    type=FILE,
+    help="Write the result here instead, and the records beside it.",
+)
+@option("--report", "report_file", metavar="FILE.html", type=FILE, help="Write a report.")
+@show_option
+@option(
+    "--truth",
+    metavar="FILE",
+    type=FILE,
+    help="What a simulated client used; read after the audit, to compare.",
+)
+@flag("--discard-records", help="Write no recovered records.")
+@salt_option
+@flag("--json", "machine", help="Print the result as JSON, and nothing else, on stdout.")
+@quiet_option
+@flag("--fail-on-leak", help="Exit with 1 if a leak is proven.")
+def audit(
+    update: Path,
+    *,
+    weights: Path | None,
+    contains: str,
+    learning_rate: float | None,
+    model: str | None,
+    loss: str,
+    layer: str,
+    attack: str,
+    seconds: float | None,
+    submatrices: int | None,
+    seed: int,
+    device: str,
+    input_shape: tuple[int, int, int] | None,
+    mean: tuple[float, ...] | None,
+    std: tuple[float, ...] | None,
+    out: Path | None,
+    json_out: Path | None,
+    report_file: Path | None,
+    show_records: bool,
+    truth: Path | None,
+    discard_records: bool,
+    salt: str | None,
+    machine: bool,
+    quiet: bool,
+    fail_on_leak: bool,
+) -> int:
+    """Audit the update in the file UPDATE.
+
+    Prints the verdict, what it rests on, and what to do about it. A failed attack proves nothing
+    about other attacks. UPDATE is a safetensors, PyTorch (.pt) or NumPy (.npz) file; nothing in it
+    is executed.
+    """
+    from gradaudit.capture import load_update
+    from gradaudit.cli.search import Manner, Question, ask, new_control
+    from gradaudit.models import get_loss, parse_model
+    from gradaudit.truth import Truth
+
+    with new_control(seconds, submatrices) as control:
+        outputs = _outputs(
+            out,
+            json_out,
+            report=report_file,
+            compared=truth is not None,
+            keep_records=not discard_records,
+            show_records=show_records,
+            salt=salt,
+        )
+        outputs.check({"UPDATE": update, "--weights": weights, "--truth": truth})
+        get_loss(loss)
+        if truth is not None:
+            # Readable at all? A search of minutes must not end at a wrong path.
+            Truth.load(truth)
+        captured = load_update(
+            update,
+            weights,
+            contains=contains,  # type: ignore[arg-type]
+            learning_rate=learning_rate,
+            preprocessing=_preprocessing(input_shape, mean, std),
+        )
+        network = None if model is None else parse_model(model, seed=seed)
+        return ask(
+            captured,
+            Question(network, loss, layer, attack, seed, device),
+            control,
+            outputs,
+            Manner(machine, quiet, show_records, fail_on_leak),
+            truth_file=truth,
+        )
+
+
+def _outputs(
+    out: Path | None,
+    json_out: Path | None,
+    *,
+    report: Path | None,
+    compared: bool,
+    keep_records: bool,
+    show_records: bool,
+    salt: str | None,
+) -> Outputs:
+    from gradaudit.cli.outputs import Outputs
+
+    if out is not None and json_out is not None:
+        raise InputError("--json-out", f"{str(json_out)!r} with --out", "one of the two")
+    if json_out is not None and json_out.suffix == ".safetensors":
+        raise InputError(
+            "--json-out", f"{str(json_out)!r}", "a path for the JSON", "end it in .json"
+        )
+    if out is not None and out.exists() and not out.is_dir():
+        raise InputError("--out", f"{str(out)!r}, a file", "a folder", "use --json-out for a file")
+    return Outputs(
+        result=out / "result.json" if out is not None else json_out,
+        report=report,
+        comparison=out / "comparison.json" if out is not None and compared else None,
+        keep_records=keep_records,
+        show_records=show_records,
+        salt=salt,
+    )
+
+
+def _preprocessing(
+    shape: tuple[int, int, int] | None,
+    mean: tuple[float, ...] | None,
+    std: tuple[float, ...] | None,
+) -> Preprocessing | None:
+    from gradaudit.preprocessing import Preprocessing
+
+    if shape is None:
+        if mean is not None or std is not None:
+            raise InputError(
+                "--input-shape", "nothing", "the images' shape beside --mean and --std"
+            )
+        return None
+    return Preprocessing(shape, _per_channel(mean, shape[0]), _per_channel(std, shape[0]))
+
+
+def _per_channel(values: tuple[float, ...] | None, channels: int) -> tuple[float, ...]:
+    """One value stands for all channels."""
+    if values is None:
+        return ()
+    return values * channels if len(values) == 1 else values

@@ -1,0 +1,126 @@
+"""Where results go: checked before a search of minutes, and never over its own input."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from gradaudit.errors import InputError, require
+from gradaudit.metrics import Comparison
+from gradaudit.report import write_report
+from gradaudit.result import AuditResult
+from gradaudit.tensorfile import replacing
+from gradaudit.truth import Truth
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """The files an audit is asked to write.
+
+    Attributes:
+        result: The result's JSON, or None; the arrays go beside it.
+        report: The HTML report, or None.
+        comparison: The comparison with the truth as JSON, or None.
+        keep_records: Whether the arrays, which are personal data, are written.
+        show_records: Whether the report shows the records.
+        salt: Key of the report's fingerprints.
+    """
+
+    result: Path | None = None
+    report: Path | None = None
+    comparison: Path | None = None
+    keep_records: bool = True
+    show_records: bool = False
+    salt: str | None = None
+
+    def check(self, inputs: Mapping[str, Path | None]) -> None:
+        """Check, before anything is computed, that all files can be written.
+
+        Args:
+            inputs: Files that are read, by the argument that names them.
+
+        Raises:
+            InputError: A file would take the place of an input or of another file, or cannot be
+                written.
+            MissingExtraError: A report needs packages that are not installed.
+        """
+        places = {"--report": self.report, "the comparison": self.comparison}
+        if self.result is not None:
+            places["the result"] = self.result
+            if self.keep_records:
+                places["the recovered records"] = self.result.with_suffix(".safetensors")
+        check_places(places, inputs)
+        if self.report is not None:
+            require("matplotlib", "report")
+            require("PIL", "report")
+
+    def write_result(self, result: AuditResult) -> list[Path]:
+        """Write the result's JSON and arrays; give the files written.
+
+        Raises:
+            InputError: A file cannot be written.
+        """
+        if self.result is None:
+            return []
+        result.save(self.result, keep_records=self.keep_records)
+        arrays = self.keep_records and result.records is not None
+        return [self.result, *([self.result.with_suffix(".safetensors")] if arrays else [])]
+
+    def write_views(
+        self, result: AuditResult, truth: Truth | None, comparison: Comparison | None
+    ) -> list[Path]:
+        """Write the comparison and the report; give the files written.
+
+        Raises:
+            InputError: A file cannot be written, or the truth is of another batch.
+        """
+        written = []
+        if self.comparison is not None and comparison is not None:
+            with replacing(self.comparison) as temporary:
+                temporary.write_text(json.dumps(comparison.to_json(), indent=2) + "\n")
+            written.append(self.comparison)
+        if self.report is not None:
+            write_report(
+                result, self.report, truth=truth, show_records=self.show_records, salt=self.salt
+            )
+            written.append(self.report)
+        return written
+
+
+def check_places(places: Mapping[str, Path | None], inputs: Mapping[str, Path | None]) -> None:
+    """Check that files can be written, each in a place of its own.
+
+    Args:
+        places: Files to write, by what they are for.
+        inputs: Files to read, by the argument that names them.
+
+    Raises:
+        InputError: They cannot; says which.
+
+    Example:
+        >>> check_places({"--out": Path("u.pt")}, {"UPDATE": Path("./u.pt")})
+        Traceback (most recent call last):
+        gradaudit.errors.InputError: --out: found 'u.pt', which is UPDATE, expected another file
+    """
+    taken = {path.resolve(): name for name, path in inputs.items() if path is not None}
+    for name, path in places.items():
+        if path is None:
+            continue
+        if (other := taken.get(path.resolve())) is not None:
+            raise InputError(name, f"{str(path)!r}, which is {other}", "another file")
+        taken[path.resolve()] = name
+        _check_writable(name, path)
+
+
+def _check_writable(name: str, path: Path) -> None:
+    if path.is_dir():
+        raise InputError(name, f"{str(path)!r}, a folder", "a file to write")
+    # Missing folders are made when the file is written.
+    folder = next(parent for parent in path.absolute().parents if parent.exists())
+    if not folder.is_dir():
+        raise InputError(name, f"{str(path)!r} under a file", "a path under folders")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise InputError(name, f"{str(folder)!r}, which is write-protected", "a writable folder")

@@ -1,0 +1,67 @@
+"""Recovered records in words and numbers, for whoever asked to see them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gradaudit.report.records import view_records
+from gradaudit.report.text import number, plain
+from gradaudit.result import AuditResult
+from gradaudit.truth import Truth
+
+# Numbers of a plain vector that are printed.
+MAX_NUMBERS = 32
+
+
+def record_blocks(
+    result: AuditResult, truth: Truth | None = None
+) -> Iterator[tuple[str, list[tuple[str, str]]]]:
+    """Blocks to print, each a title and rows of a name and a value.
+
+    Rows of a table are in their original columns and units; a vector is its first numbers; an
+    image cannot be printed, and the one block says where to see it.
+
+    Args:
+        result: What an audit found.
+        truth: Originals to put beside the records.
+
+    Example:
+        >>> from gradaudit.evidence import Status
+        >>> list(record_blocks(AuditResult(Status.NOT_APPLICABLE, "No layer.", "None.")))
+        [('No records to show.', [])]
+    """
+    if result.records is None or not len(result.records):
+        yield "No records to show.", []
+        return
+    known = result.preprocessing
+    if known and known.image_shape and known.features == result.records.shape[1]:
+        yield (
+            "The records are images: see them with --report FILE --show-records, "
+            "or with 'gradaudit report'.",
+            [],
+        )
+        return
+    view = view_records(result, truth=truth, show_records=True, salt=None)
+    assert view is not None  # noqa: S101 - there are records
+    for card in (*view.certified, *view.uncertified):
+        state = "certified" if card.certified else f"not certified: {card.reason}"
+        rows = [
+            (
+                row.name,
+                f"{row.recovered} (original: {row.original})" if row.original else row.recovered,
+            )
+            for row in card.rows
+        ]
+        if view.kind == "vectors":
+            rows = [("Values", _numbers(result, card.number - 1)), *rows]
+        facts = [(name, value) for name, value in card.facts if name in ("Class", "In batch")]
+        yield f"Record {card.number} ({plain(state, 300)})", [*rows, *facts]
+    if view.shown < view.total:
+        yield f"The other {view.total - view.shown:,} records are in the result's arrays.", []
+
+
+def _numbers(result: AuditResult, index: int) -> str:
+    assert result.records is not None  # noqa: S101 - the caller checked
+    values = result.records[index].tolist()
+    text = ", ".join(number(value, 6) for value in values[:MAX_NUMBERS])
+    return text if len(values) <= MAX_NUMBERS else f"{text}, ... ({len(values):,} in all)"

@@ -1,0 +1,127 @@
+"""What all verbs share: examples and exit codes in the help, and the types of their options."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from gradaudit.cli.exit_codes import ExitCode
+from gradaudit.errors import InputError
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+class Verb(click.Command):
+    """A command with examples.
+
+    Attributes:
+        examples: Pairs of what it is for and the command itself.
+    """
+
+    def __init__(self, *args: Any, examples: tuple[tuple[str, str], ...] = (), **kwargs: Any):
+        super().__init__(*args, **kwargs)
+        self.examples = examples
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write examples and exit codes under the options."""
+        with formatter.section("Examples"):
+            for purpose, command in self.examples:
+                formatter.write_text(f"# {purpose}")
+                # Not wrapped: it is there to be copied.
+                formatter.write(f"{'':{formatter.current_indent}}{command}\n")
+        write_exit_codes(formatter)
+
+
+def write_exit_codes(formatter: click.HelpFormatter) -> None:
+    """Write the section on exit codes."""
+    with formatter.section("Exit codes"):
+        formatter.write_dl([(str(int(code)), code.meaning) for code in ExitCode])
+
+
+Callback = Callable[[click.Context, click.Parameter, Any], Any]
+
+
+def limit(kind: type[int] | type[float]) -> Callback:
+    """A callback that reads a positive number, or ``none`` for no limit."""
+    noun = "whole number" if kind is int else "number"
+
+    def read(ctx: click.Context, param: click.Parameter, value: str) -> int | float | None:
+        if value.lower() == "none":
+            return None
+        number = _number(kind, value)
+        if number is None or not 0 < number < math.inf:
+            raise InputError(param.opts[0], repr(value), f"a positive {noun}, or none")
+        return number
+
+    return read
+
+
+def numbers(kind: type[int] | type[float], count: int | None = None) -> Callback:
+    """A callback that reads numbers between commas."""
+    expected = "numbers between commas" if count is None else f"{count} numbers between commas"
+
+    def read(
+        ctx: click.Context, param: click.Parameter, value: str | None
+    ) -> tuple[int | float, ...] | None:
+        if value is None:
+            return None
+        read = [_number(kind, part) for part in value.split(",")]
+        known = tuple(number for number in read if number is not None)
+        if len(known) != len(read) or (count is not None and len(read) != count):
+            raise InputError(param.opts[0], repr(value), expected)
+        return known
+
+    return read
+
+
+def _seed(ctx: click.Context, param: click.Parameter, value: str) -> int:
+    number = _number(int, value)
+    if number is None or not 0 <= number < 2**63:
+        raise InputError(param.opts[0], repr(value), "a whole number from 0 to 2**63 - 1")
+    return int(number)
+
+
+def _number(kind: type[int] | type[float], text: str) -> int | float | None:
+    try:
+        return kind(text)
+    except ValueError:
+        return None
+
+
+FILE = click.Path(path_type=Path)
+
+
+def option(*names: str, metavar: str, help: str, **kwargs: Any) -> Callable[[Command], Command]:
+    """An option with a value; its metavar is written out, so that help reads well."""
+    return click.option(*names, metavar=metavar, help=help, **kwargs)
+
+
+def flag(*names: str, help: str, **kwargs: Any) -> Callable[[Command], Command]:
+    """An option without a value."""
+    return click.option(*names, is_flag=True, help=help, **kwargs)
+
+
+seed_option = option(
+    "--seed",
+    metavar="N",
+    callback=_seed,
+    default="0",
+    show_default=True,
+    help="Seed of every random choice.",
+)
+quiet_option = flag("--quiet", "-q", help="Print the verdict's sentence alone, and no progress.")
+show_option = flag(
+    "--show-records",
+    help="Show recovered records, which are personal data; they are redacted otherwise.",
+)
+salt_option = option(
+    "--salt",
+    metavar="TEXT",
+    envvar="GRADAUDIT_SALT",
+    help="Secret key of the records' fingerprints in a report, so that reports can be compared; "
+    "also read from the environment variable GRADAUDIT_SALT.",
+)
