@@ -42,6 +42,7 @@ def test_wrong_options_are_named(text, read):
         read(options)
 
 
+@pytest.mark.wrong_types
 def test_dtypes_and_generators():
     assert floating_dtype("dtype", torch.float16) is torch.float16
     with pytest.raises(InputError, match="int64"):

@@ -118,6 +118,7 @@ def test_numbers_that_json_cannot_hold_become_null(tmp_path):
     assert loaded.to_json() == value
 
 
+@pytest.mark.wrong_types
 def test_numpy_scalars_are_written_as_numbers(tmp_path):
     import numpy as np
 
@@ -136,6 +137,7 @@ def test_foreign_text_survives(tmp_path):
     assert AuditResult.load(tmp_path / "ä.json").to_json() == result.to_json()
 
 
+@pytest.mark.wrong_types
 def test_records_evidence_and_gradients_must_match():
     good = recovered(4)
     for changes in (

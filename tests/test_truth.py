@@ -33,6 +33,7 @@ def test_another_file_is_no_truth(tmp_path):
         Truth.load(tmp_path / "missing")
 
 
+@pytest.mark.wrong_types
 def test_labels_must_fit(tmp_path):
     path = tmp_path / "truth.safetensors"
     Truth(torch.zeros(2, 2), torch.zeros(3)).save(path)

@@ -102,6 +102,7 @@ def test_validation_names_the_tensor(weights, gradient, change, said):
 
 
 @pytest.mark.parametrize("empty", [{}, None, 3, [torch.ones(1)]])
+@pytest.mark.wrong_types
 def test_mappings_are_needed(weights, gradient, empty):
     with pytest.raises(InputError, match="expected"):
         Update(empty, gradient)

@@ -104,6 +104,4 @@ class Control:
     ) -> None:
         """Tell the listener, if any, how far the search is."""
         if self.listener is not None:
-            self.listener(
-                Progress(phase, tried, found, wanted, self.elapsed_seconds, seconds_left)
-            )
+            self.listener(Progress(phase, tried, found, wanted, self.elapsed_seconds, seconds_left))

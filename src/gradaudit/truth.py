@@ -38,7 +38,7 @@ class Truth:
         return len(self.inputs)
 
     def save(self, path: str | Path) -> None:
-        """Write to a safetensors file: ``inputs``, ``labels``, and the preprocessing as metadata."""
+        """Write to a safetensors file: ``inputs``, ``labels``, the preprocessing as metadata."""
         metadata = {"format": FORMAT, "version": "1"}
         if self.preprocessing is not None:
             metadata["preprocessing"] = self.preprocessing.to_text()

@@ -241,9 +241,7 @@ def _check_values(what: str, tensors: Mapping[str, Tensor]) -> None:
                 )
 
 
-def check_match(
-    weights: Mapping[str, Tensor], observed: Mapping[str, Tensor], kind: str
-) -> None:
+def check_match(weights: Mapping[str, Tensor], observed: Mapping[str, Tensor], kind: str) -> None:
     """Refuse an observed tensor that no weight has the name or the shape of."""
     for name, tensor in observed.items():
         if name not in weights:

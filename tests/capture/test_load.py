@@ -42,16 +42,19 @@ def test_own_delta_keeps_its_buffers(tmp_path):
 
 
 @pytest.mark.parametrize("rate", [0, -1.0, float("nan"), float("inf"), "0.1", True, [1]])
+@pytest.mark.wrong_types
 def test_bad_learning_rates(refusal, save, weights, gradient, rate):
     path = save("u", {"weights": weights, "gradient": gradient})
     assert refusal(path, learning_rate=rate).startswith("learning_rate: found")
 
 
 @pytest.mark.parametrize("path", [None, 3, {}, torch.ones(2)])
+@pytest.mark.wrong_types
 def test_paths_that_are_none(refusal, path):
     assert "expected a path to a file" in refusal(path)
 
 
+@pytest.mark.wrong_types
 def test_contains_must_be_known(refusal, save, weights):
     assert "'weights_after'" in refusal(save("u", weights), contains="grads")
 

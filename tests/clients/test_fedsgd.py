@@ -139,6 +139,7 @@ def test_what_is_sent_is_rounded(name):
         assert torch.equal(tensor, exact[key].to(tensor.dtype))
 
 
+@pytest.mark.wrong_types
 def test_dtype_and_preprocessing_are_passed_on():
     preprocessing = Preprocessing(image_shape=(1, 2, 3))
     inputs, labels = batch()
@@ -169,6 +170,7 @@ def test_dtype_and_preprocessing_are_passed_on():
         {"dtype": "int8"},
     ],
 )
+@pytest.mark.wrong_types
 def test_bad_arguments(arguments):
     with pytest.raises(InputError):
         FedSGD(**({"model": mlp(2, [], 2)} | arguments))
@@ -188,6 +190,7 @@ def test_bad_arguments(arguments):
         (torch.full((2, 6), 1e30), [0, 1], "not finite"),
     ],
 )
+@pytest.mark.wrong_types
 def test_bad_batches_are_one_line(inputs, labels, match):
     client = FedSGD(mlp(6, [4], 3, seed=2), gradient_dtype="float16")
     with pytest.raises(InputError, match=match) as caught:

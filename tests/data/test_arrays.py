@@ -88,6 +88,7 @@ def test_npz_features_come_back_in_their_units(tmp_path, normalise):
         {"features": np.array([[{}], [{}]]), "labels": np.zeros(2, int)},
     ],
 )
+@pytest.mark.wrong_types
 def test_bad_npz_arrays_are_one_line(tmp_path, arrays):
     np.savez(tmp_path / "a.npz", **arrays)
     with pytest.raises(InputError) as caught:

@@ -67,6 +67,7 @@ def test_labels_can_be_asked_for():
         {"batch_size": 1, "seed": -1},
     ],
 )
+@pytest.mark.wrong_types
 def test_batches_that_do_not_exist(request_):
     with pytest.raises(InputError):
         numbered().batch(**request_)

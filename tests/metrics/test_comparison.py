@@ -143,6 +143,7 @@ def test_table_and_json(truth):
         (torch.zeros(4, 768), {"labels": [1]}),
     ],
 )
+@pytest.mark.wrong_types
 def test_bad_arguments(truth, records, arguments):
     with pytest.raises(InputError):
         compare(records, truth, **arguments)

@@ -79,6 +79,7 @@ def test_names_and_forward(activation):
         {"dtype": torch.float16},
     ],
 )
+@pytest.mark.wrong_types
 def test_bad_arguments(wrong):
     arguments = {"inputs": 4, "widths": [3], "outputs": 2} | wrong
     with pytest.raises(InputError):

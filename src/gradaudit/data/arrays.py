@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jaxtyping import Int, Shaped
+from jaxtyping import Integer, Shaped
 
 from gradaudit.data.images import check_normalisation, image_inputs, image_preprocessing
 from gradaudit.data.source import RecordSet, Source
@@ -131,7 +131,7 @@ def torchvision_set(
 def image_set(
     name: str,
     images: Shaped[np.ndarray, "n h w c"],
-    labels: Int[np.ndarray, " n"],
+    labels: Integer[np.ndarray, " n"],
     normalise: str | bool = "standard",
     class_names: Sequence[str] = (),
 ) -> RecordSet:
@@ -172,7 +172,7 @@ def image_set(
 def _feature_set(
     name: str,
     features: Shaped[np.ndarray, "n d"],
-    labels: Int[np.ndarray, " n"],
+    labels: Integer[np.ndarray, " n"],
     normalise: str | bool,
 ) -> RecordSet:
     if features.ndim != 2 or 0 in features.shape:
@@ -219,7 +219,7 @@ def standardisation(
     return mean, np.where(constant, 1.0, scale)
 
 
-def _count_classes(name: str, labels: Int[np.ndarray, " n"]) -> int:
+def _count_classes(name: str, labels: Integer[np.ndarray, " n"]) -> int:
     low, high = int(labels.min()), int(labels.max())
     if low < 0 or high >= MAX_CLASSES:
         raise InputError(

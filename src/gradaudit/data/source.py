@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Integer
 from torch import Tensor
 
 from gradaudit.errors import InputError
@@ -33,6 +33,7 @@ class Batch:
     preprocessing: Preprocessing
 
 
+@runtime_checkable
 class Source(Protocol):
     """Something that batches can be drawn from."""
 
@@ -93,7 +94,7 @@ class RecordSet:
     def __init__(
         self,
         name: str,
-        labels: Sequence[int] | Int[np.ndarray, " n"],
+        labels: Sequence[int] | Integer[np.ndarray, " n"],
         encode: Callable[[Int[np.ndarray, " b"]], Float[np.ndarray, "b ..."]],
         preprocessing: Preprocessing,
         classes: int,

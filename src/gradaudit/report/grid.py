@@ -76,7 +76,9 @@ def _enlarged(pixels: UInt8[np.ndarray, "b h w c"]) -> UInt8[np.ndarray, "b hh w
     return pixels.repeat(factor, axis=1).repeat(factor, axis=2)
 
 
-def _sheet(rows: list[UInt8[np.ndarray, "b h w c"]], columns: int) -> UInt8[np.ndarray, "h w c"]:
+def _sheet(
+    rows: list[UInt8[np.ndarray, "b h w c"]], columns: int
+) -> UInt8[np.ndarray, "height width c"]:
     number, height, width, channels = rows[0].shape
     block = len(rows) * height + (len(rows) - 1) * INNER_GAP
     lines = -(-number // columns)

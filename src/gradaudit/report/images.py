@@ -99,7 +99,7 @@ def _standard_scale(
     return values / np.where(norms > 0, norms, 1.0)[:, None]
 
 
-def redact(image: UInt8[np.ndarray, "h w c"]) -> UInt8[np.ndarray, "cells cells c"]:
+def redact(image: UInt8[np.ndarray, "h w c"]) -> UInt8[np.ndarray, "rows columns c"]:
     """Average an image to at most four by four cells, of at least four by four pixels each.
 
     The result is that small, so that nothing else of the image is in a file that holds it.
@@ -172,7 +172,7 @@ def to_pillow(image: UInt8[np.ndarray, "h w c"]) -> Any:
     return pillow.fromarray(image[..., 0] if image.shape[-1] == 1 else image)
 
 
-def rounded_row(row: Mapping[str, float | str]) -> Float[np.ndarray, " bytes"]:
+def rounded_row(row: Mapping[str, float | str]) -> UInt8[np.ndarray, " bytes"]:
     """A table's row as comparable bytes: numbers to four significant digits.
 
     Example:
