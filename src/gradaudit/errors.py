@@ -65,5 +65,5 @@ def require(module: str, extra: str) -> ModuleType:
         return importlib.import_module(module)
     except ImportError as error:
         raise MissingExtraError(
-            f"{module.split('.', maxsplit=1)[0]} is not installed; run: pip install 'gradaudit[{extra}]'"
+            f"{module.partition('.')[0]} is not installed; run: pip install 'gradaudit[{extra}]'"
         ) from error
