@@ -1,0 +1,222 @@
+"""The gradient's low-rank factors, and the batch size that their number shows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from gradaudit.evidence import Spectrum
+from gradaudit.linear.tolerances import FLOAT64_EPS, GAP_RATIO, rounding_floor
+
+# Up to this many rows or columns a full SVD costs less than a second.
+FULL_SVD_SIDE = 512
+FIRST_SKETCH = 96
+OVERSAMPLING = 16
+# Singular values kept for the report; the rest of a large spectrum is noise anyway.
+REPORTED_VALUES = 4096
+
+
+@dataclass(frozen=True, eq=False)
+class Factors:
+    r"""The truncated SVD of a weight gradient, in float64.
+
+    .. math:: \partial L / \partial W = U S V^T + R, \quad U: m \times b, \; V: n \times b
+
+    Attributes:
+        left: U.
+        values: The diagonal of S, descending.
+        right: V.
+        row_noise: Root mean square of each row of R, per entry.
+        column_noise: The same of each column.
+        spectrum: The decision about b.
+    """
+
+    left: Float[Tensor, "m b"]
+    values: Float[Tensor, " b"]
+    right: Float[Tensor, "n b"]
+    row_noise: Float[Tensor, " m"]
+    column_noise: Float[Tensor, " n"]
+    spectrum: Spectrum
+
+    @property
+    def rank(self) -> int:
+        """The numerical rank b."""
+        return len(self.values)
+
+    @property
+    def arithmetic_error(self) -> float:
+        """Absolute rounding error of float64 arithmetic on a matrix of this norm."""
+        return FLOAT64_EPS * float(self.values[0]) if self.rank else 0.0
+
+
+def factor_gradient(
+    gradient: Float[Tensor, "m n"],
+    *,
+    generator: torch.Generator,
+    output_layer: bool = False,
+) -> Factors:
+    """Factor a weight gradient and decide its numerical rank.
+
+    The rank is read at the rounding of the dtype in which the gradient was observed, if there is a
+    gap there; else at the widest gap above it (noise); else there is none, and the rank says
+    nothing about the batch.
+
+    Args:
+        gradient: As observed, in its observed dtype.
+        generator: For the range finder that large gradients take; on the gradient's device.
+        output_layer: Whether rows may sum to zero as a softmax makes them, which takes one rank.
+
+    Returns:
+        The factors at the decided rank.
+
+    Source:
+        SPEAR (arXiv 2403.03945), Theorems 3.1 and 3.2. The gap test is ours.
+
+    Example:
+        >>> g = torch.Generator().manual_seed(0)
+        >>> low = torch.randn(30, 4, generator=g) @ torch.randn(4, 50, generator=g)
+        >>> factor_gradient(low, generator=g).rank
+        4
+    """
+    matrix = gradient.to(torch.float64)
+    limit = _largest_possible_rank(matrix, output_layer)
+    if limit == 0:
+        return _empty(matrix)
+    floor_of = _FloorRule(gradient.dtype, matrix.shape[0], matrix.shape[1])
+    if min(matrix.shape) <= FULL_SVD_SIDE:
+        left, values, right = _svd(matrix)
+    else:
+        left, values, right = _sketched_svd(matrix, floor_of, generator)
+    rank, threshold, ratio, has_gap, words = _decide(values, floor_of(float(values[0])), limit)
+    left, kept, right = left[:, :rank], values[:rank], right[:, :rank]
+    rest = matrix - (left * kept) @ right.T
+    rows, columns = matrix.shape
+    spectrum = Spectrum(
+        singular_values=tuple(values[:REPORTED_VALUES].tolist()),
+        numerical_rank=rank,
+        threshold=threshold,
+        gap_ratio=ratio,
+        has_gap=has_gap,
+        largest_possible_rank=limit,
+        noise_level=float(rest.square().mean().sqrt()),
+        explanation=words,
+    )
+    return Factors(
+        left,
+        kept,
+        right,
+        # The rank removed takes its share of the noise with it.
+        row_noise=(rest.square().sum(1) / max(columns - rank, 1)).sqrt(),
+        column_noise=(rest.square().sum(0) / max(rows - rank, 1)).sqrt(),
+        spectrum=spectrum,
+    )
+
+
+def _largest_possible_rank(matrix: Tensor, output_layer: bool) -> int:
+    """The rank that no batch can exceed here: live rows and columns, less the softmax's one."""
+    live_rows = int((matrix != 0).any(1).sum())
+    live_columns = int((matrix != 0).any(0).sum())
+    limit = min(live_rows, live_columns)
+    if output_layer and live_rows > 1 and live_rows <= live_columns:
+        sums = matrix.sum(0).abs().max()
+        if float(sums) <= 1e-3 * float(matrix.abs().max()) * live_rows**0.5:
+            limit = min(limit, live_rows - 1)
+    return limit
+
+
+def _svd(matrix: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    left, values, right = torch.linalg.svd(matrix, full_matrices=False)
+    return left, values, right.T
+
+
+@dataclass(frozen=True)
+class _FloorRule:
+    dtype: torch.dtype
+    rows: int
+    columns: int
+
+    def __call__(self, largest: float) -> float:
+        return rounding_floor(self.dtype, largest, self.rows, self.columns)
+
+
+def _sketched_svd(
+    matrix: Tensor, floor_of: _FloorRule, generator: torch.Generator
+) -> tuple[Tensor, Tensor, Tensor]:
+    """SVD by a range finder whose size doubles until the gradient is exhausted to rounding.
+
+    A gradient of rank b is captured by any sketch of more than b columns exactly, up to rounding,
+    so that nothing is approximated; a full-rank (noisy) one ends in the full SVD.
+    """
+    rows, columns = matrix.shape
+    size = FIRST_SKETCH
+    while size <= min(rows, columns) // 3:
+        test = torch.randn(
+            columns, size, generator=generator, dtype=matrix.dtype, device=matrix.device
+        )
+        basis = torch.linalg.qr(matrix @ test).Q
+        # A second pass straightens the directions that the first one saw weakly.
+        basis = torch.linalg.qr(matrix @ (matrix.T @ basis)).Q
+        inner, values, right = _svd(basis.T @ matrix)
+        if bool((values[size - OVERSAMPLING :] <= floor_of(float(values[0]))).all()):
+            return basis @ inner, values, right
+        size *= 2
+    return _svd(matrix)
+
+
+def _decide(
+    values: Tensor, floor: float, limit: int
+) -> tuple[int, float, float | None, bool, str]:
+    """Rank, threshold, gap ratio, whether there is a gap, and the decision in words."""
+    series = values.tolist()
+    above = sum(value > floor for value in series)
+    following = max(series[above], floor / 64.0) if above < len(series) else floor / 64.0
+    ratio = series[above - 1] / following
+    if above < limit and ratio >= GAP_RATIO:
+        return (
+            above,
+            floor,
+            ratio,
+            True,
+            f"{above} singular values stand above rounding ({floor:.2g}); the next is {ratio:.1e} "
+            "times smaller.",
+        )
+    # No gap at rounding level: look for the widest one above it, as noise would leave.
+    ratios = [
+        series[k - 1] / max(series[k], floor) for k in range(1, min(above, limit - 1, len(series)))
+    ]
+    if ratios and max(ratios) >= GAP_RATIO:
+        rank = ratios.index(max(ratios)) + 1
+        return (
+            rank,
+            series[rank],
+            ratios[rank - 1],
+            True,
+            f"{rank} singular values stand out; the next is {ratios[rank - 1]:.1e} times smaller "
+            "but above rounding: noise, or records with a very weak signal.",
+        )
+    rank = min(above, limit)
+    widest = max(ratios, default=1.0)
+    return (
+        rank,
+        floor,
+        None,
+        False,
+        f"No gap: {above} singular values of at most {limit} stand above rounding ({floor:.2g}) "
+        f"and the widest gap between neighbours is {widest:.1f}-fold, below {GAP_RATIO:g}.",
+    )
+
+
+def _empty(matrix: Tensor) -> Factors:
+    rows, columns = matrix.shape
+    spectrum = Spectrum((), 0, 0.0, None, False, 0, 0.0, "The gradient is zero in every entry.")
+    return Factors(
+        matrix.new_zeros(rows, 0),
+        matrix.new_zeros(0),
+        matrix.new_zeros(columns, 0),
+        matrix.new_zeros(rows),
+        matrix.new_zeros(columns),
+        spectrum,
+    )

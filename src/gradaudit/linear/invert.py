@@ -1,0 +1,157 @@
+"""The pipeline: factor, propose, pool, select, scale. Certification is for others."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import torch
+
+from gradaudit.budget import Control
+from gradaudit.linear.disaggregate import Batch, disaggregate
+from gradaudit.linear.pool import Pool
+from gradaudit.linear.problem import Problem
+from gradaudit.linear.proposers import PROPOSERS
+from gradaudit.linear.select import Selection, greedy_filter
+from gradaudit.linear.sparsity import SparsityFilter
+from gradaudit.theory import coupon_collector
+
+
+@dataclass(frozen=True, eq=False)
+class Inversion:
+    """What a search came back with; whether it is right is not for it to say.
+
+    Attributes:
+        batch: The best reconstruction, or None if too few directions were found.
+        directions_found: Verified distinct directions.
+        matching: Sparsity matching coefficient of the batch, None without one.
+        stopped: Why the search ended before the coefficient reached 1, or "".
+        counters: Submatrices and so on.
+        seconds: By phase.
+    """
+
+    batch: Batch | None
+    directions_found: int
+    matching: float | None
+    stopped: str
+    counters: dict[str, float] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+
+
+def invert(
+    problem: Problem,
+    *,
+    proposer: str,
+    generator: torch.Generator,
+    control: Control,
+    accept: Callable[[Batch], bool] | None = None,
+) -> Inversion:
+    """Search one layer's batch until the reconstruction is consistent or the budget is used up.
+
+    Args:
+        problem: The layer.
+        proposer: A name in the registry of proposers.
+        generator: Of all randomness, on the problem's device.
+        control: Budget, progress and interruption.
+        accept: Shared code's judgement of a complete reconstruction; ends the search early where
+            the matching coefficient cannot reach 1 (gradients that vanish on active neurons).
+
+    Returns:
+        The best reconstruction with counters.
+    """
+    search = PROPOSERS[proposer](problem)
+    pool = Pool(problem)
+    sparsity = SparsityFilter(problem)
+    clock = _Clock()
+    selection: Selection | None = None
+    tried, stopped = 0, ""
+    try:
+        while True:
+            with clock.phase("propose"):
+                proposals = search.propose(generator, sparsity.minimum_zeros)
+            tried += proposals.tried
+            with clock.phase("verify"):
+                new = pool.add(proposals.directions, sparsity.minimum_zeros)
+            sparsity.observe(proposals.tried, new)
+            if new and len(pool) >= problem.batch_size:
+                with clock.phase("select"):
+                    selection = greedy_filter(problem, pool)
+                if selection is not None and _is_done(problem, pool, selection, accept):
+                    break
+            found = min(len(pool), problem.batch_size)
+            control.report(
+                f"layer {problem.layer.name}: {search.unit}",
+                tried=tried,
+                found=found,
+                wanted=problem.batch_size,
+                seconds_left=_seconds_left(pool, problem.batch_size, control.elapsed_seconds),
+            )
+            stopped = control.stop_reason(tried) or ""
+            if stopped:
+                break
+    except KeyboardInterrupt:
+        # A library caller without a signal handler still gets what was found so far.
+        control.interrupt()
+        stopped = "interrupted"
+    batch = None
+    if selection is not None:
+        with clock.phase("disaggregate"):
+            batch = disaggregate(problem, pool.directions[selection.chosen])
+    counters = {
+        search.unit: float(tried),
+        "hits": float(pool.hits[selection.chosen].sum() if selection else pool.hits.sum()),
+        "candidate_directions": float(len(pool)),
+        "rejected_proposals": float(pool.rejected),
+        "greedy_swaps": float(selection.swaps if selection else 0),
+        "minimum_zeros": float(sparsity.minimum_zeros),
+    }
+    return Inversion(
+        batch,
+        len(pool),
+        selection.matching if selection else None,
+        stopped,
+        counters,
+        clock.seconds,
+    )
+
+
+def _is_done(
+    problem: Problem, pool: Pool, selection: Selection, accept: Callable[[Batch], bool] | None
+) -> bool:
+    if selection.matching >= 1.0:
+        return True
+    if accept is None:
+        return False
+    batch = disaggregate(problem, pool.directions[selection.chosen])
+    return batch is not None and accept(batch)
+
+
+def _seconds_left(pool: Pool, wanted: int, elapsed: float) -> float | None:
+    """Coupon collector at the hit rate seen so far; unknown until there are a few hits."""
+    hits = int(pool.hits.sum())
+    if hits < 3 or len(pool) >= wanted:
+        return None
+    return elapsed / hits * coupon_collector(wanted, len(pool))
+
+
+class _Clock:
+    """Adds up seconds by phase."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    def phase(self, name: str) -> _Phase:
+        return _Phase(self.seconds, name)
+
+
+class _Phase:
+    def __init__(self, seconds: dict[str, float], name: str) -> None:
+        self._seconds, self._name = seconds, name
+
+    def __enter__(self) -> None:
+        self._start = time.perf_counter()
+
+    def __exit__(self, *_: object) -> None:
+        spent = time.perf_counter() - self._start
+        self._seconds[self._name] = self._seconds.get(self._name, 0.0) + spent

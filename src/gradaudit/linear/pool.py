@@ -1,0 +1,128 @@
+"""The directions found so far: exact, distinct, and significantly sparse."""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from gradaudit.linear.half_space import plausible
+from gradaudit.linear.problem import Problem
+from gradaudit.linear.refine import exact_direction, purify
+from gradaudit.linear.tolerances import DUPLICATE_COSINE
+
+# Agreement at which an approximate direction may be taken for one already in the pool ...
+APPROXIMATE_DUPLICATE = 1e-6
+# ... once that one was hit so often. Near-duplicate records have directions just as close, and
+# each repeat that is made exact has an even chance of being the twin.
+EXACT_REPEATS = 12
+# A proposal this close to a refused mixture is that mixture.
+REFUSED_COSINE = 1e-10
+# More candidates than this help nobody: true ones are the sparsest.
+LARGEST_POOL = 4096
+
+
+class Pool:
+    r"""Candidate directions C of SPEAR's Algorithm 1.
+
+    A direction enters when, made exact, it vanishes on at least the rows asked for, and on more
+    than any kernel does for free.
+
+    Args:
+        problem: The layer.
+        half_space_test: Whether a direction must also pass `plausible`, which the paper's filter
+            did not have. Without it mixtures of few records flood the pool as soon as records
+            are correlated.
+    """
+
+    def __init__(self, problem: Problem, *, half_space_test: bool = True) -> None:
+        self._problem = problem
+        self._half_space_test = half_space_test
+        self._refused: Float[Tensor, "r b"] = problem.sparse.new_zeros(0, problem.batch_size)
+        self.directions: Float[Tensor, "c b"] = problem.sparse.new_zeros(0, problem.batch_size)
+        self.zeros: Int[Tensor, " c"] = torch.zeros(0, dtype=torch.int64).to(self.directions.device)
+        self.hits: Int[Tensor, " c"] = self.zeros.clone()
+        self.rejected = 0
+
+    def __len__(self) -> int:
+        return len(self.directions)
+
+    def add(self, proposals: Float[Tensor, "k b"], minimum_zeros: int) -> int:
+        """Verify proposals and keep the new ones.
+
+        Args:
+            proposals: Unit vectors in search precision.
+            minimum_zeros: The sparsity filter's current threshold.
+
+        Returns:
+            How many were new.
+        """
+        new = 0
+        if not len(proposals):
+            return 0
+        sharp = purify(self._problem, proposals.to(self.directions), minimum_zeros)
+        for proposal in self._unfamiliar(sharp):
+            exact = exact_direction(self._problem, proposal, minimum_zeros)
+            if exact is None or len(self) >= LARGEST_POOL:
+                self.rejected += 1
+                continue
+            known = _nearest(self.directions, exact, DUPLICATE_COSINE)
+            if known is not None:
+                self.hits[known] += 1
+            elif self._passes_half_space_test(exact):
+                self._append(exact)
+                new += 1
+            else:
+                self.rejected += 1
+        return new
+
+    def by_sparsity(self) -> Int[Tensor, " c"]:
+        """Indices by number of zeros, descending."""
+        return torch.argsort(self.zeros, descending=True, stable=True)
+
+    def _unfamiliar(self, proposals: Float[Tensor, "k b"]) -> Float[Tensor, "j b"]:
+        """Count repeats of directions that were hit often enough, and return the others."""
+        if len(self) and len(proposals):
+            nearest, distance = _distances(self.directions, proposals)
+            repeats = (distance <= APPROXIMATE_DUPLICATE) & (self.hits[nearest] >= EXACT_REPEATS)
+            self.hits += torch.bincount(nearest[repeats], minlength=len(self))
+            proposals = proposals[~repeats]
+        if len(self._refused) and len(proposals):
+            # The same mixtures come back again and again, and their test is the dearest step.
+            _, distance = _distances(self._refused, proposals)
+            proposals = proposals[distance > REFUSED_COSINE]
+        return proposals
+
+    def _passes_half_space_test(self, exact: Float[Tensor, " b"]) -> bool:
+        if not self._half_space_test:
+            return True
+        if plausible(self._problem, exact):
+            return True
+        self._refused = torch.cat([self._refused, exact[None]])[-LARGEST_POOL:]
+        return False
+
+    def _append(self, direction: Float[Tensor, " b"]) -> None:
+        vanishing, _ = self._problem.vanishing(direction[None])
+        self.directions = torch.cat([self.directions, direction[None]])
+        self.zeros = torch.cat([self.zeros, vanishing.sum(1)])
+        self.hits = torch.nn.functional.pad(self.hits, (0, 1), value=1)
+
+
+def _distances(
+    directions: Float[Tensor, "c b"], others: Float[Tensor, "k b"]
+) -> tuple[Int[Tensor, " k"], Float[Tensor, " k"]]:
+    """For each of the others the nearest direction, either sign, and 1 - |cos| to it."""
+    cosines = others @ directions.T
+    nearest = cosines.abs().argmax(1)
+    sign = torch.sign(cosines.gather(1, nearest[:, None]))
+    # 1 - |cos| of unit vectors would lose half the digits; the chord does not.
+    return nearest, (directions[nearest] * sign - others).square().sum(1) / 2
+
+
+def _nearest(
+    directions: Float[Tensor, "c b"], direction: Float[Tensor, " b"], tolerance: float
+) -> int | None:
+    if not len(directions):
+        return None
+    nearest, distance = _distances(directions, direction[None])
+    return int(nearest[0]) if float(distance[0]) <= tolerance else None

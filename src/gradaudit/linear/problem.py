@@ -1,0 +1,126 @@
+"""The frozen view of one layer that every proposer and every later stage gets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from gradaudit.linear.factor import Factors
+from gradaudit.linear.tolerances import (
+    INFORMATIVE_RATIO,
+    SURPLUS_ZEROS,
+    ZERO_ROUNDINGS,
+    ZERO_SIGMAS,
+)
+from gradaudit.update import LinearLayer
+
+
+class Setting(str, Enum):
+    """Which factor the ReLU makes sparse (SPEAR, section 3.2)."""
+
+    SPARSE_GRADIENT = "sparse activation gradient (a ReLU follows the layer)"
+    SPARSE_INPUT = "sparse input (a ReLU precedes the layer)"
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    r"""One layer's batch, as the search sees it.
+
+    With the gradient :math:`U S V^T` and an unknown invertible :math:`Q`, the sparse factor is
+    :math:`F Q` with :math:`F = U` (then :math:`G = U Q`, :math:`X^T = Q^{-1} S V^T`) or
+    :math:`F = V` (then :math:`X = V Q`, :math:`G = U S Q^{-T}`). A *direction* is a column of Q up
+    to scale, as a unit vector. This is SPEAR's L R decomposition with S moved to the dense side,
+    which leaves every direction's zeros where they are and conditions the search better.
+
+    Attributes:
+        layer: Weights and gradients, in float64.
+        factors: U, S, V and the noise.
+        setting: Which factor is sparse.
+        sparse: F, rows in the layer's order.
+        sparse_noise: Error of an entry of the gradient in each row of F, as a standard deviation.
+        live: Rows of F that are not zero for every record.
+        unit_rows: The live rows of F, scaled to unit norm (zeros stay zeros).
+        preactivation_map: W V: a record x = V c has pre-activation (W V) c + bias.
+    """
+
+    layer: LinearLayer
+    factors: Factors
+    setting: Setting
+    sparse: Float[Tensor, "p b"]
+    sparse_noise: Float[Tensor, " p"]
+    live: Bool[Tensor, " p"]
+    unit_rows: Float[Tensor, "l b"]
+    preactivation_map: Float[Tensor, "m b"]
+
+    @property
+    def batch_size(self) -> int:
+        """b."""
+        return self.factors.rank
+
+    @property
+    def zeros_needed(self) -> int:
+        """A direction needs more vanishing entries than this to count as more than a kernel."""
+        return self.batch_size - 1 + SURPLUS_ZEROS
+
+    def zero_tolerance(self, directions: Float[Tensor, "k b"]) -> Float[Tensor, "k p"]:
+        r"""How large an entry of :math:`F q` may be that is really zero.
+
+        A row of F is a row of the gradient times :math:`V S^{-1}` (or its transpose), so that an
+        error of standard deviation :math:`\rho_i` per gradient entry becomes
+        :math:`\rho_i \lVert S^{-1} q \rVert`.
+        """
+        amplification = (directions / self.factors.values).norm(dim=1, keepdim=True)
+        error = ZERO_SIGMAS * self.sparse_noise + ZERO_ROUNDINGS * self.factors.arithmetic_error
+        rounding = ZERO_ROUNDINGS * torch.finfo(self.sparse.dtype).eps * self.sparse.norm(dim=1)
+        return amplification * error + rounding
+
+    def informative(self, directions: Float[Tensor, "k b"]) -> Bool[Tensor, "k p"]:
+        """Rows in which a non-zero entry of F q would stand clear of the zero tolerance."""
+        typical = self.sparse.norm(dim=1) / self.batch_size**0.5
+        return self.zero_tolerance(directions) < INFORMATIVE_RATIO * typical
+
+    def vanishing(
+        self, directions: Float[Tensor, "k b"]
+    ) -> tuple[Bool[Tensor, "k p"], Bool[Tensor, "k p"]]:
+        """Which informative entries of F q vanish, and which entries are informative."""
+        informative = self.informative(directions)
+        small = (directions @ self.sparse.T).abs() <= self.zero_tolerance(directions)
+        return small & informative, informative
+
+
+def build_problem(layer: LinearLayer, factors: Factors, setting: Setting) -> Problem:
+    """Assemble the view of one layer for one sparsity setting.
+
+    Args:
+        layer: As observed, any floating dtype; converted to float64.
+        factors: Of its weight gradient.
+        setting: Which factor to treat as sparse.
+    """
+    wide = LinearLayer(
+        layer.name,
+        layer.weight.to(torch.float64),
+        None if layer.bias is None else layer.bias.to(torch.float64),
+        layer.weight_gradient.to(torch.float64),
+        None if layer.bias_gradient is None else layer.bias_gradient.to(torch.float64),
+    )
+    by_rows = setting is Setting.SPARSE_GRADIENT
+    sparse = factors.left if by_rows else factors.right
+    norms = sparse.norm(dim=1, keepdim=True)
+    gradient = wide.weight_gradient
+    live = (gradient != 0).any(1 if by_rows else 0)
+    # A live row can still be below what float64 resolves in F; it then says nothing.
+    live &= norms[:, 0] > 1e3 * torch.finfo(torch.float64).eps
+    return Problem(
+        layer=wide,
+        factors=factors,
+        setting=setting,
+        sparse=sparse,
+        sparse_noise=factors.row_noise if by_rows else factors.column_noise,
+        live=live,
+        unit_rows=sparse[live] / norms[live],
+        preactivation_map=wide.weight @ factors.right,
+    )

@@ -1,0 +1,131 @@
+"""SPEAR's proposer: kernels of random row subsets, screened for sparsity."""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from gradaudit.linear.problem import Problem
+from gradaudit.linear.proposers.protocol import Proposals
+
+# Submatrices per round; the paper's own batch size. Rounds begin small and double up to it, since
+# a small batch is complete after a few dozen submatrices.
+ROUND = 10_000
+FIRST_ROUND = 256
+# Submatrices at once; larger blocks fall out of a core's cache and run at half the speed.
+BLOCK = 2_048
+# Relative size below which an entry counts as near zero while screening in float32: a kernel of a
+# submatrix with condition number 1e3 is right to about 1e-4.
+SCREEN_TOLERANCE = 1e-3
+# With more rows than this, a candidate is first screened on a random part of them.
+SCREEN_ROWS = 160
+
+
+class SubmatrixSampler:
+    r"""Samples b - 1 rows at a time and proposes the vector that vanishes on them.
+
+    If the rows happen to be inactive for exactly one record, the kernel of the (b - 1) x b
+    submatrix is that record's direction (SPEAR, Theorem 3.4); its product with *all* rows then
+    vanishes on about half of them, where a wrong one vanishes on the b - 1 sampled rows only.
+
+    Kernels come from one LU factorisation a submatrix: bordered by a random row r, the system
+    :math:`\binom{L_A}{r} q = e_b` has the kernel as its solution and is as well conditioned as
+    the submatrix allows.
+
+    Args:
+        problem: The layer.
+        round_size: Submatrices per call of `propose`.
+        dtype: Of the search; float32 suffices, the pool works in float64.
+
+    Source:
+        SPEAR (arXiv 2403.03945), Algorithm 1, lines 3 to 7. LU instead of SVD, and the two-step
+        screen, are ours.
+    """
+
+    unit = "submatrices"
+
+    def __init__(
+        self, problem: Problem, *, round_size: int = ROUND, dtype: torch.dtype = torch.float32
+    ) -> None:
+        self._rows = problem.unit_rows.to(dtype).contiguous()
+        self._largest_round = round_size
+        self._round_size = min(FIRST_ROUND, round_size)
+        # Noise in the rows makes a true kernel's zeros that much less sharp.
+        noise = problem.zero_tolerance(torch.eye(problem.batch_size).to(problem.sparse))
+        relative = (noise[:, problem.live] / problem.sparse[problem.live].norm(dim=1)).median()
+        self._tolerance = float(torch.clamp(relative * 10, SCREEN_TOLERANCE, 30 * SCREEN_TOLERANCE))
+
+    def propose(self, generator: torch.Generator, minimum_zeros: int) -> Proposals:
+        """Try one round of submatrices.
+
+        Args:
+            generator: On the rows' device.
+            minimum_zeros: Entries of the product with all rows that must nearly vanish.
+
+        Returns:
+            The kernels that pass the screen.
+        """
+        passed = []
+        done = 0
+        while done < self._round_size:
+            block = min(BLOCK, self._round_size - done)
+            kernels = self._kernels(block, generator)
+            passed.append(self._screen(kernels, minimum_zeros, generator))
+            done += block
+        self._round_size = min(2 * self._round_size, self._largest_round)
+        return Proposals(torch.cat(passed), done)
+
+    def _kernels(self, count: int, generator: torch.Generator) -> Float[Tensor, "k b"]:
+        rows, size = self._rows, self._rows.shape[1]
+        chosen = sample_subsets(count, len(rows), size - 1, generator)
+        border = torch.randn(1, 1, size, generator=generator, dtype=rows.dtype, device=rows.device)
+        bordered = torch.cat([rows[chosen], border.expand(count, 1, size)], dim=1)
+        right = rows.new_zeros(size, 1)
+        right[-1] = 1
+        factored, pivots, _ = torch.linalg.lu_factor_ex(bordered)
+        solution = torch.linalg.lu_solve(factored, pivots, right.expand(count, size, 1))[..., 0]
+        # A singular submatrix gives inf or nan; so does its norm, and no comparison accepts it.
+        return solution / solution.norm(dim=1, keepdim=True)
+
+    def _screen(
+        self, kernels: Float[Tensor, "k b"], minimum_zeros: int, generator: torch.Generator
+    ) -> Float[Tensor, "j b"]:
+        rows = self._rows
+        if len(rows) > SCREEN_ROWS:
+            part = torch.randperm(len(rows), generator=generator, device=rows.device)[:SCREEN_ROWS]
+            near = (kernels @ rows[part].T).abs() < self._tolerance
+            # Four standard deviations below the threshold's share, so that next to none is lost.
+            share = minimum_zeros * SCREEN_ROWS / len(rows)
+            kernels = kernels[near.sum(1) >= max(share - 4 * share**0.5, 1)]
+        near = (kernels @ rows.T).abs() < self._tolerance
+        return kernels[near.sum(1) >= minimum_zeros]
+
+
+def sample_subsets(
+    count: int, population: int, size: int, generator: torch.Generator
+) -> Int[Tensor, "k s"]:
+    """Draw uniformly random subsets of equal size, without replacement within each.
+
+    Floyd's algorithm, one vectorised step an element: cheaper than sorting random keys as soon as
+    the population is larger than a few times the subset.
+
+    Args:
+        count: Subsets.
+        population: Elements are 0 to ``population - 1``.
+        size: Of each subset, at most ``population``.
+        generator: Its device is the result's.
+
+    Example:
+        >>> subsets = sample_subsets(4, 10, 3, torch.Generator().manual_seed(0))
+        >>> [len(set(row)) for row in subsets.tolist()]
+        [3, 3, 3, 3]
+    """
+    device = generator.device
+    chosen = torch.empty(count, size, dtype=torch.int64, device=device)
+    for step in range(size):
+        last = population - size + step
+        drawn = torch.randint(last + 1, (count,), generator=generator, device=device)
+        taken = (chosen[:, :step] == drawn[:, None]).any(1)
+        chosen[:, step] = torch.where(taken, last, drawn)
+    return chosen

@@ -1,0 +1,131 @@
+"""From an approximate direction to the exact null vector behind it."""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from gradaudit.linear.problem import Problem
+
+ROUNDS = 4
+# The kernel must be one-dimensional: the second smallest singular value, relative to the largest.
+KERNEL_GAP = 1e-6
+# The same for eigenvalues of a Gram matrix, whose rounding hides squares below 1e-16.
+GRAM_GAP = 1e-9
+# Rows of a plane that vanish in one direction agree on its angle to rounding and noise.
+ANGLE_TOLERANCE = 1e-4
+
+
+def exact_direction(
+    problem: Problem, direction: Float[Tensor, " b"], minimum_zeros: int = 0
+) -> Float[Tensor, " b"] | None:
+    """Snap a direction to the null vector of the rows on which it nearly vanishes.
+
+    Alternates between choosing the rows (first the smallest few, then all within the noise's
+    tolerance) and taking the right singular vector of the smallest singular value of those rows,
+    in float64. In the end all vanishing rows take part, so that noise in them averages out.
+
+    Args:
+        problem: The layer.
+        direction: Unit vector, right to about 1e-3.
+        minimum_zeros: Rows that must vanish, besides `Problem.zeros_needed`.
+
+    Returns:
+        The exact direction, or None if too few rows vanish or their kernel is not a line.
+
+    Example:
+        >>> exact_direction.__name__
+        'exact_direction'
+    """
+    rows = problem.unit_rows
+    needed = max(problem.zeros_needed + 1, minimum_zeros)
+    # See `purify` for why these rows and not those below a tolerance.
+    first = (rows @ direction.to(rows)).abs().topk(problem.zeros_needed, largest=False).indices
+    chosen = torch.zeros(len(rows), dtype=torch.bool, device=rows.device)
+    chosen[first] = True
+    for _ in range(ROUNDS):
+        null = null_vector(rows[chosen])
+        if null is None:
+            return None
+        following = problem.vanishing(null[None])[0][0][problem.live]
+        if int(following.sum()) < needed:
+            return None
+        settled = bool((following == chosen).all())
+        chosen = following
+        if settled:
+            break
+    return null
+
+
+def purify(
+    problem: Problem, proposals: Float[Tensor, "k b"], minimum_zeros: int
+) -> Float[Tensor, "j b"]:
+    """Sharpen proposals to about 1e-6, all at once, and split those that mix two directions.
+
+    A submatrix that is inactive for two records has a plane for a kernel, and its proposal is
+    some vector of that plane. Within the plane every other row vanishes in one direction only; a
+    direction on which many rows agree is sparse, and is proposed instead.
+
+    Args:
+        problem: The layer.
+        proposals: Unit vectors that nearly vanish on many rows.
+        minimum_zeros: Rows that must vanish.
+
+    Returns:
+        Unit vectors, more or fewer than were given.
+    """
+    rows = problem.unit_rows
+    # The smallest few entries, all of them zeros of a true direction, rather than those below a
+    # tolerance: one false zero among a hundred would bend the null vector.
+    smallest = (proposals @ rows.T).abs().topk(problem.zeros_needed, dim=1, largest=False).indices
+    chosen = rows[smallest]
+    values, vectors = torch.linalg.eigh(chosen.mT @ chosen)
+    dimension = (values < GRAM_GAP * values[:, -1:]).sum(1).clamp(min=1)
+    pure = [vectors[dimension == 1][:, :, 0]]
+    pure += [_split(rows, plane[:, :2], minimum_zeros) for plane in vectors[dimension == 2]]
+    return torch.cat(pure)
+
+
+def _split(
+    rows: Float[Tensor, "l b"], plane: Float[Tensor, "b 2"], minimum_zeros: int
+) -> Float[Tensor, "j b"]:
+    """The directions of a plane on which at least so many rows vanish."""
+    inside = rows @ plane
+    moving = inside.norm(dim=1) > ANGLE_TOLERANCE
+    rows_needed = minimum_zeros - int((~moving).sum())
+    inside = inside[moving]
+    # Row (x, y) vanishes in the direction of angle atan2(-x, y), modulo a half turn.
+    angles = torch.remainder(torch.atan2(-inside[:, 0], inside[:, 1]), torch.pi).sort().values
+    if rows_needed < 2 or len(angles) < rows_needed:
+        return plane.new_zeros(0, len(plane))
+    span = angles[rows_needed - 1 :] - angles[: len(angles) - rows_needed + 1]
+    first = torch.nonzero(span < ANGLE_TOLERANCE)[:, 0]
+    if not len(first):
+        return plane.new_zeros(0, len(plane))
+    # Neighbouring windows of one run differ by rounding; the first of each run stands for it.
+    first = first[torch.nn.functional.pad(first.diff() > 1, (1, 0), value=True)]
+    angle = angles[first + rows_needed // 2]
+    return torch.stack([angle.cos(), angle.sin()], dim=1) @ plane.T
+
+
+def null_vector(rows: Float[Tensor, "k b"]) -> Float[Tensor, " b"] | None:
+    """The unit vector that the rows annihilate best, or None if there is more than one.
+
+    Args:
+        rows: At least b - 1 of them, unit norm.
+
+    Example:
+        >>> vector = null_vector(torch.tensor([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [1.0, 1.0, 0.0]]))
+        >>> vector.abs().tolist()
+        [0.0, 0.0, 1.0]
+    """
+    if len(rows) < rows.shape[1]:
+        padding = rows.new_zeros(rows.shape[1] - len(rows), rows.shape[1])
+        rows = torch.cat([rows, padding])
+    # The triangular factor has the same right singular vectors, and is b x b.
+    triangle = torch.linalg.qr(rows, mode="r").R
+    _, values, right = torch.linalg.svd(triangle)
+    if rows.shape[1] > 1 and values[-2] <= KERNEL_GAP * values[0]:
+        return None
+    return right[-1]

@@ -1,0 +1,79 @@
+"""Every tolerance of the linear-layer pipeline: its name, its reason, and how it scales.
+
+All are multiples of two measured quantities: the rounding of float64, in which every decision is
+taken, and the noise that the observed gradient itself carries (its own dtype's rounding, or more),
+measured from what its leading singular values leave over.
+"""
+
+from __future__ import annotations
+
+import torch
+
+FLOAT64_EPS = torch.finfo(torch.float64).eps
+
+# Two neighbouring singular values this far apart are a gap. Within a spectrum of signal or of
+# noise neighbours differ by a few per cent; a float32 gradient's gap is seldom below 1e3.
+GAP_RATIO = 10.0
+
+# A singular value below this many roundings of the largest one is rounding: the spectral norm of
+# an m x n rounding error is about eps * s_1, and the constant leaves it room.
+RANK_ROUNDINGS = 64.0
+
+# An entry vanishes when it lies within so many standard deviations of its own error. Rounding
+# errors of one row share its scale but are heavier-tailed than a Gaussian.
+ZERO_SIGMAS = 12.0
+
+# The same for the float64 arithmetic of the pipeline itself (SVD, solves).
+ZERO_ROUNDINGS = 64.0
+
+# A row says something about a direction only if a non-zero entry would stand clear of the zero
+# tolerance: chance zeros per row stay below about 0.8 times this.
+INFORMATIVE_RATIO = 0.01
+
+# Zeros a direction must have beyond the (b - 1) that any kernel gets for free. With at most one
+# chance zero expected per hundred rows, six are a coincidence of 1e-9 or less at m = 200.
+SURPLUS_ZEROS = 6
+
+# Exact directions closer than this (1 - |cos|) are one: null vectors of the same rows agree to
+# rounding times a condition number, an angle below 1e-6.
+DUPLICATE_COSINE = 1e-12
+
+# A direction adds to the rank of a set if its residual on the set's span is above this; true
+# directions of near-duplicate records are close, but not to rounding.
+RANK_RESIDUAL = 1e-7
+
+# A pre-activation is judged only if it lies so many error bars from zero.
+SIGN_SIGMAS = 30.0
+
+# Relative float64 error granted to pre-activations besides the noise.
+SIGN_RELATIVE = 1e-10
+
+# Largest predicted error of a record, relative to its root mean square, at which it may be called
+# recovered; the prediction itself is always reported.
+RECORD_RELATIVE_ERROR = 1e-2
+
+# Slack on "the residual is what the noise alone leaves".
+RESIDUAL_FACTOR = 10.0
+
+# The full gradient, recomputed, may differ by the observed dtype's rounding times this: sums of
+# rounded terms in another order, through several layers.
+GRADIENT_ROUNDINGS = 1e4
+
+
+def rounding_floor(dtype: torch.dtype, largest: float, rows: int, columns: int) -> float:
+    """The largest singular value that rounding alone explains.
+
+    Args:
+        dtype: The floating-point type in which the gradient was observed.
+        largest: The largest singular value.
+        rows: Of the gradient.
+        columns: Of the gradient.
+
+    Example:
+        >>> rounding_floor(torch.float64, 1.0, 200, 3072) < 1e-13
+        True
+    """
+    # A wide matrix spreads the same total rounding over more directions; a square one has the
+    # spectral norm eps * s_1 * (1 + sqrt(rows / columns)) at the most.
+    aspect = 1.0 + (min(rows, columns) / max(rows, columns)) ** 0.5
+    return RANK_ROUNDINGS * max(torch.finfo(dtype).eps, FLOAT64_EPS) * largest * aspect
