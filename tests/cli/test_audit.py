@@ -1,17 +1,20 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from importlib import resources
 
 import pytest
 import torch
+from safetensors import safe_open
 from safetensors.torch import save_file
 
-from cli.material import CLASSES, FEATURES, WIDTH, save_update
+from cli.material import CLASSES, FEATURES, WIDTH, save_hard_update, save_update
 from gradaudit.evidence import Status
 from gradaudit.result import AuditResult
-
-pytest.importorskip("gradaudit.audit")
+from gradaudit.truth import Truth
 
 
 def test_the_verdict_and_nothing_of_the_records(update, run):
@@ -34,14 +37,14 @@ def test_the_gate(update, tmp_path, run):
     assert run("audit", update, "--fail-on-leak").exit_code == 1
     hard = tmp_path / "hard"
     hard.mkdir()
-    save_update(hard, batch_size=40)
+    save_hard_update(hard)
     words = ["audit", hard / "update.safetensors", "--attack", "spear", "--seconds", 1]
     result = run(*words, "--fail-on-leak")
     assert result.exit_code == (1 if "Proven leak" in result.stdout else 3)
 
 
 def test_an_exhausted_budget(tmp_path, run):
-    update = save_update(tmp_path, batch_size=30)
+    update = save_hard_update(tmp_path)
     for words in (["--seconds", 0.3], ["--submatrices", 10]):
         out = tmp_path / words[0]
         result = run("audit", update, "--attack", "spear", *words, "--out", out)
@@ -79,7 +82,7 @@ def test_the_files(update, tmp_path, run):
     found = AuditResult.load(tmp_path / "o" / "result.json")
     assert found.records.shape == (3, FEATURES)
     assert json.loads((tmp_path / "o" / "comparison.json").read_text())["exact_batch"]
-    assert "3 within 1 \u00d7 10⁻⁶ of an original" in result.stdout
+    assert "3 within 1.00 \u00d7 10⁻⁶ of an original" in result.stdout
     assert (
         run("report", tmp_path / "o" / "result.json", "--out", tmp_path / "p.html").exit_code == 0
     )
@@ -105,8 +108,6 @@ def test_the_captured_update_is_never_written_over(update, run, error):
 def test_a_truth_of_another_batch_costs_no_result(update, tmp_path, run):
     other = tmp_path / "other"
     other.mkdir()
-    from gradaudit.truth import Truth
-
     Truth(torch.ones(3, 5), torch.tensor([0, 1, 2])).save(other / "t")
     result = run("audit", update, "--truth", other / "t", "--out", tmp_path / "o")
     assert result.exit_code == 2
@@ -170,6 +171,7 @@ def test_a_table_is_printed_in_its_columns_on_request(tmp_path, run):
     )
     (tmp_path / "people.csv").write_text(f"age,job,salary,class\n{rows}\n")
     data = [f"--data={tmp_path / 'people.csv'}", "--dtype", "float64", "--batch-size", 2]
+    data += ["--model", "mlp:4-100-2"]
     run("simulate", *data, "--out", tmp_path / "u", "--truth", tmp_path / "t", "--seed", 2)
     text = run("audit", tmp_path / "u").stdout
     assert "Proven leak: all 2" in text
@@ -215,8 +217,6 @@ def test_hostile_files_are_one_line(kind, update, tmp_path, run, error, capfd):
 
 
 def test_values_that_are_not_finite_are_one_line(update, tmp_path, run, error):
-    from safetensors import safe_open
-
     with safe_open(update, "pt") as stream:
         tensors = {name: stream.get_tensor(name) for name in stream.keys()}  # noqa: SIM118
         metadata = stream.metadata()
@@ -242,3 +242,17 @@ def test_as_a_process_in_a_pipe_with_a_path_of_any_alphabet(tmp_path, spawn):
     assert done.stderr == ""
     assert "\\u8a18" in done.stdout
     assert (folder / "ö" / "result.json").exists()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="pipes of this kind are those of POSIX")
+@pytest.mark.parametrize("words", [["--json"], []])
+def test_a_gate_works_when_nobody_reads(words, update):
+    process = subprocess.Popen(
+        [sys.executable, "-m", "gradaudit", "audit", update, "--fail-on-leak", *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    process.stdout.close()
+    process.stdout = None
+    _, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (1, b"")

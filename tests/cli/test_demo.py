@@ -8,7 +8,6 @@ from gradaudit.capture import load_update
 from gradaudit.evidence import Status
 from gradaudit.result import AuditResult
 
-pytest.importorskip("gradaudit.audit")
 for package in ("skimage", "sklearn", "PIL", "matplotlib"):
     pytest.importorskip(package)
 

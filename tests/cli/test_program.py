@@ -60,12 +60,13 @@ def option(verb, name: str):
 
 
 def test_words_that_the_help_lists_are_those_that_there_are():
-    audits = pytest.importorskip("gradaudit.audit")
+    from gradaudit.audit import ATTACKS
+
     assert tuple(option(audit, "contains").type.choices) == get_args(Contains)
     for name in LOSSES:
         assert name in option(audit, "loss").help
         assert name in option(simulate, "loss").help
-    for name in audits.ATTACKS:
+    for name in ATTACKS:
         assert name in option(audit, "attack").help
 
 

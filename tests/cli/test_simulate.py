@@ -117,7 +117,7 @@ def test_a_single_logit_for_the_loss_that_needs_one(table, tmp_path, run):
         (["--batch-size", "31"], "batch_size"),
         (["--batch-size", "0"], "--batch-size"),
         (["--label", "7"], "label"),
-        (["--model", "mlp:9-3"], "model"),
+        (["--model", "mlp:9-3"], "the model refuses"),
         (["--model", "nowhere:net"], "nowhere"),
         (["--truth", "u.safetensors"], "--truth"),
         (["--dtype", "int8"], "--dtype"),
