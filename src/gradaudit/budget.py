@@ -93,6 +93,18 @@ class Control:
             return f"the budget of {self.budget.submatrices:,} submatrices is used up"
         return None
 
+    def share(self, part: float) -> Control:
+        """A control for a part of the time that is left, stopped and watched like this one.
+
+        Args:
+            part: From above 0 to 1, the whole.
+        """
+        if part >= 1.0 or self.budget.seconds is None:
+            return self
+        until = self.elapsed_seconds + part * max(self.budget.seconds - self.elapsed_seconds, 0.0)
+        shared = Budget(max(until, 1e-9), self.budget.submatrices)
+        return Control(shared, self.listener, self._started, self._stop)
+
     def report(
         self,
         phase: str,

@@ -115,6 +115,8 @@ class RecordEvidence:
         half_space_mismatches: Of those, the ones that contradict the observed pattern.
         activation_gradient_residual: Relative difference between the record's activation gradient
             as observed and as the given network computes it; None without a model.
+        estimated_error: Root mean square error of an entry of the record that the gradient's own
+            rounding or noise predicts, in the network's input units; None when not determined.
         label: The record's class, or None when it was not determined.
         copies: How often the record occurs in the batch; None when not determined.
         reason: Why it was not certified; empty when it was.
@@ -126,6 +128,7 @@ class RecordEvidence:
     half_space_rows: Count = 0
     half_space_mismatches: Count = 0
     activation_gradient_residual: float | None = None
+    estimated_error: float | None = None
     label: Count | None = None
     copies: Count | None = None
     reason: str = ""

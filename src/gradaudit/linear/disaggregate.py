@@ -105,14 +105,14 @@ def zero_pattern(problem: Problem, gradients: Float[Tensor, "m b"]) -> Bool[Tens
     columns = (problem.factors.left.T @ gradients).T
     norms = columns.norm(dim=1, keepdim=True)
     tolerance = problem.zero_tolerance(columns / norms) * norms
-    return gradients.abs().T.le(tolerance).T if problem.setting is Setting.SPARSE_GRADIENT else (
-        gradients == 0
+    return (
+        gradients.abs().T.le(tolerance).T
+        if problem.setting is Setting.SPARSE_GRADIENT
+        else (gradients == 0)
     )
 
 
-def preactivations(
-    problem: Problem, records: Float[Tensor, "b n"]
-) -> Float[Tensor, "m b"]:
+def preactivations(problem: Problem, records: Float[Tensor, "b n"]) -> Float[Tensor, "m b"]:
     """W x + bias for every record."""
     linear = problem.layer.weight @ records.T
     bias = problem.layer.bias

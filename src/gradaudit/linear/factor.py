@@ -166,9 +166,7 @@ def _sketched_svd(
     return _svd(matrix)
 
 
-def _decide(
-    values: Tensor, floor: float, limit: int
-) -> tuple[int, float, float | None, bool, str]:
+def _decide(values: Tensor, floor: float, limit: int) -> tuple[int, float, float | None, bool, str]:
     """Rank, threshold, gap ratio, whether there is a gap, and the decision in words."""
     series = values.tolist()
     above = sum(value > floor for value in series)

@@ -1,4 +1,4 @@
-"""The half-space test: a true direction's support is one side of a hyperplane; a mixture's is not."""
+"""The half-space test: one record's support is a side of a hyperplane; a mixture's is not."""
 
 from __future__ import annotations
 
@@ -80,4 +80,4 @@ def _margin(signed: np.ndarray, free: int) -> float:
         bounds=[(-1.0, 1.0)] * free + [(0.0, 1.0)] * (size - free) + [(None, 1.0)],
         method="highs",
     )
-    return float(-solution.fun) if solution.status == 0 else 0.0
+    return -float(solution.fun) if solution.status == 0 and solution.fun is not None else 0.0

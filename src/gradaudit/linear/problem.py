@@ -11,6 +11,7 @@ from torch import Tensor
 
 from gradaudit.linear.factor import Factors
 from gradaudit.linear.tolerances import (
+    FLOAT64_EPS,
     INFORMATIVE_RATIO,
     SURPLUS_ZEROS,
     ZERO_ROUNDINGS,
@@ -45,6 +46,7 @@ class Problem:
         live: Rows of F that are not zero for every record.
         unit_rows: The live rows of F, scaled to unit norm (zeros stay zeros).
         preactivation_map: W V: a record x = V c has pre-activation (W V) c + bias.
+        observed_eps: Relative rounding of the dtype in which the gradient was observed.
     """
 
     layer: LinearLayer
@@ -55,10 +57,11 @@ class Problem:
     live: Bool[Tensor, " p"]
     unit_rows: Float[Tensor, "l b"]
     preactivation_map: Float[Tensor, "m b"]
+    observed_eps: float
 
     @property
     def batch_size(self) -> int:
-        """b."""
+        """The rank b: distinct records."""
         return self.factors.rank
 
     @property
@@ -123,4 +126,5 @@ def build_problem(layer: LinearLayer, factors: Factors, setting: Setting) -> Pro
         live=live,
         unit_rows=sparse[live] / norms[live],
         preactivation_map=wide.weight @ factors.right,
+        observed_eps=max(torch.finfo(layer.weight_gradient.dtype).eps, FLOAT64_EPS),
     )

@@ -117,9 +117,7 @@ class _Scorer:
         inverse = torch.linalg.inv_ex(self._pool.directions[chosen].T)[0]
         return float(self._matching(inverse[None], chosen)[0])
 
-    def best_swap(
-        self, chosen: Int[Tensor, " b"], others: list[int]
-    ) -> tuple[float, int, int]:
+    def best_swap(self, chosen: Int[Tensor, " b"], others: list[int]) -> tuple[float, int, int]:
         """The best score over all swaps, the position it replaces, and the candidate."""
         size = len(chosen)
         inverse = torch.linalg.inv_ex(self._pool.directions[chosen].T)[0]

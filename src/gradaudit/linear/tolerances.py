@@ -55,9 +55,20 @@ RECORD_RELATIVE_ERROR = 1e-2
 # Slack on "the residual is what the noise alone leaves".
 RESIDUAL_FACTOR = 10.0
 
-# The full gradient, recomputed, may differ by the observed dtype's rounding times this: sums of
-# rounded terms in another order, through several layers.
-GRADIENT_ROUNDINGS = 1e4
+# A gradient recomputed by another order of the same sums, through several layers, differs by so
+# many roundings of the dtype it was observed in; never more than a hundredth is excused.
+GRADIENT_ROUNDINGS = 1e3
+GRADIENT_RELATIVE_LIMIT = 1e-2
+
+# A chance this small (as a power of ten) that a wrong record's pattern fits is no chance.
+CHANCE_LOG10 = -9.0
+
+# Equations beyond the unknowns that a single record's gradient must satisfy to be one record's.
+SINGLE_RECORD_ROWS = 8
+
+# How close to whole the ratios of records' weights must be to count copies.
+COPIES_TOLERANCE = 1e-3
+LARGEST_COPIES = 64
 
 
 def rounding_floor(dtype: torch.dtype, largest: float, rows: int, columns: int) -> float:

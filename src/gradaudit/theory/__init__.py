@@ -1,5 +1,6 @@
 """Theory of the attacks, without torch: probabilities, thresholds and expected costs."""
 
+from gradaudit.theory.separability import log10_separable_by_chance
 from gradaudit.theory.spear import (
     coupon_collector,
     expected_submatrices,
@@ -13,5 +14,6 @@ __all__ = [
     "expected_submatrices",
     "false_rejection_rate",
     "hit_probability",
+    "log10_separable_by_chance",
     "sparsity_threshold",
 ]

@@ -1,0 +1,91 @@
+"""Whether a linear-layer attack can work on a layer at all, decided before any search."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gradaudit.linear.factor import Factors
+from gradaudit.linear.problem import Setting
+from gradaudit.linear.tolerances import SURPLUS_ZEROS
+from gradaudit.update import LinearLayer
+
+# A true direction vanishes on about half of the rows, seldom on more than this part of them.
+LARGEST_ZERO_SHARE = 0.75
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why an attack does not apply, and what would change that."""
+
+    cause: str
+    remedy: str
+
+
+def refusal(layer: LinearLayer, factors: Factors, attack: str) -> Refusal | None:
+    """Why no attack applies to this layer, or None.
+
+    Args:
+        layer: As observed.
+        factors: Of its weight gradient.
+        attack: As asked for.
+    """
+    spectrum = factors.spectrum
+    if factors.rank == 0:
+        return Refusal(
+            f"The gradient of layer {layer.name!r} is zero in every entry.",
+            "Check that the update belongs to these weights and that the layer is trained.",
+        )
+    if not spectrum.has_gap:
+        if spectrum.numerical_rank >= spectrum.largest_possible_rank:
+            return Refusal(
+                f"The gradient of layer {layer.name!r} has the largest rank it can have, "
+                f"{spectrum.largest_possible_rank}: the batch is at least that large, or the "
+                "update carries noise.",
+                "Records cannot be told apart in this layer; audit a wider one, or an update "
+                "without noise.",
+            )
+        return Refusal(
+            f"The singular values of layer {layer.name!r} show no gap: {spectrum.explanation}",
+            "The update carries noise of about the signal's size; exact inversion needs a gap.",
+        )
+    if attack == "closed_form" and factors.rank > 1:
+        return Refusal(
+            f"Layer {layer.name!r} shows {factors.rank} records; the closed form takes one.",
+            "Use attack='auto' or 'spear'.",
+        )
+    return None
+
+
+def attempts_for(
+    role: str, output: bool, factors: Factors, live_rows: int, live_columns: int
+) -> tuple[Setting, ...] | Refusal:
+    """The sparsity settings worth trying on a layer, in order, or why there is none.
+
+    A ReLU follows every layer but the last one and precedes every layer but the first one, unless
+    the network says otherwise; the certificate tests the assumption. A single layer that is first
+    and last can still have sparse, non-negative inputs (images with black pixels, one-hot columns).
+
+    Args:
+        role: ``"input"``, ``"interior"`` or ``"output"``.
+        output: Whether the loss follows the layer directly.
+        factors: Of the layer's gradient.
+        live_rows: Neurons with any gradient.
+        live_columns: Inputs with any gradient.
+    """
+    if factors.rank == 1:
+        return (Setting.SPARSE_GRADIENT,)
+    settings: tuple[Setting, ...] = (Setting.SPARSE_GRADIENT, Setting.SPARSE_INPUT)
+    if output:
+        settings = (Setting.SPARSE_INPUT,)
+    elif role == "input":
+        settings = (Setting.SPARSE_GRADIENT,)
+    needed = factors.rank + SURPLUS_ZEROS
+    rows = {Setting.SPARSE_GRADIENT: live_rows, Setting.SPARSE_INPUT: live_columns}
+    possible = tuple(s for s in settings if needed <= LARGEST_ZERO_SHARE * rows[s])
+    if possible:
+        return possible
+    return Refusal(
+        f"{factors.rank} records need more than {needed} zeros in a direction, which "
+        f"{rows[settings[0]]} live rows cannot give.",
+        "The layer is too narrow for this batch size; audit a wider layer.",
+    )

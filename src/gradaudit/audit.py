@@ -1,0 +1,349 @@
+"""From an update to a result: layers, applicability, attack, certification."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timezone
+
+import numpy as np
+import scipy
+import torch
+from torch import Tensor, nn
+
+from gradaudit.applicability import Refusal, attempts_for, refusal
+from gradaudit.budget import Budget, Control
+from gradaudit.certify import Network, Verdict, certify
+from gradaudit.errors import InputError
+from gradaudit.evidence import LayerReport, SearchReport, Status
+from gradaudit.layers import LayerPlan, is_output, plan_layers
+from gradaudit.linear.closed_form import invert_single
+from gradaudit.linear.disaggregate import Batch
+from gradaudit.linear.factor import Factors, factor_gradient
+from gradaudit.linear.invert import Inversion, invert
+from gradaudit.linear.problem import Problem, build_problem
+from gradaudit.models.losses import Loss
+from gradaudit.outcome import Outcome, assumptions, describe
+from gradaudit.result import AuditResult
+from gradaudit.update import LinearLayer, Update
+from gradaudit.version import __version__
+
+ATTACKS = ("auto", "spear", "closed_form")
+
+
+def audit(
+    update: Update,
+    *,
+    model: nn.Module | None = None,
+    loss: str | Loss | Callable[[Tensor, Tensor], Tensor] = "cross_entropy",
+    layer: str = "auto",
+    attack: str = "auto",
+    budget: Budget | None = None,
+    seed: int = 0,
+    device: str = "auto",
+    control: Control | None = None,
+) -> AuditResult:
+    """Try to recover the records behind an update, and prove what was recovered.
+
+    Weights and gradient suffice for fully connected layers. With a model (given, or guessed where
+    the weights form a chain of such layers) labels are recovered too, and the proof extends to the
+    gradient of all layers; a guess that does not reproduce the gradient is dropped.
+
+    Args:
+        update: What was observed.
+        model: The network, for labels and the full-gradient proof; its own weights do not matter.
+        loss: The client's loss, by name or as a function giving one loss a record.
+        layer: Module path, or ``"auto"`` to examine every layer, inputs first, until a leak is
+            proven.
+        attack: ``"auto"`` (closed form for one record, else SPEAR), ``"spear"`` or
+            ``"closed_form"``.
+        budget: Limits of the search; the default is ten minutes.
+        seed: Of every random choice, 0 or more. The same seed gives the same result on the same
+            machine unless the time runs out.
+        device: ``"auto"`` (a GPU if there is one), ``"cpu"``, ``"cuda"``, ...
+        control: To watch or stop the search from outside; brings its own budget.
+
+    Returns:
+        The result; a failure is a status with a cause and a remedy, not an exception.
+
+    Raises:
+        InputError: An argument cannot be used.
+
+    Example:
+        >>> from gradaudit.clients import FedSGD
+        >>> from gradaudit.models import mlp
+        >>> inputs = torch.randn(4, 30, generator=torch.Generator().manual_seed(1)).double()
+        >>> client = FedSGD(mlp(30, [60, 60], 3, dtype=torch.float64))
+        >>> update, truth = client.update(inputs, torch.tensor([0, 1, 2, 0]))
+        >>> audit(update).records_recovered
+        4
+    """
+    if attack not in ATTACKS:
+        raise InputError("attack", repr(attack), "one of " + ", ".join(ATTACKS))
+    if budget is not None and control is not None:
+        raise InputError("budget, control", "both", "one of them; a control has its own budget")
+    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**63:
+        raise InputError("seed", repr(seed), "a whole number from 0 to 2**63 - 1")
+    place = _device(device)
+    control = control or Control(budget or Budget())
+    plan = plan_layers(update)
+    network_of = _NetworkMaker(update, plan, model, loss, place)
+    names = [candidate.name for candidate, _ in plan.linear]
+    if layer != "auto" and layer not in names:
+        found = ", ".join(map(repr, names[:6])) or "none"
+        raise InputError("layer", repr(layer), f"a fully connected layer of the update: {found}")
+    generator = torch.Generator(place).manual_seed(seed)
+    state = _Session(update, plan, attack, seed, generator, control, network_of, place)
+    for candidate, role in plan.linear:
+        state.visit(candidate, role, wanted=layer in ("auto", candidate.name))
+    return state.result()
+
+
+def _device(device: str) -> torch.device:
+    if device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        place = torch.device(device)
+        torch.empty(0, device=place)
+    except (RuntimeError, AssertionError) as error:
+        raise InputError(
+            "device", repr(device), "a device that is present", "pass device='cpu'"
+        ) from error
+    return place
+
+
+@dataclass
+class _NetworkMaker:
+    """Builds the network for one layer's certification: the given one, or the guess."""
+
+    update: Update
+    plan: LayerPlan
+    model: nn.Module | None
+    loss: str | Loss | Callable[[Tensor, Tensor], Tensor]
+    place: torch.device
+
+    def __post_init__(self) -> None:
+        if self.model is not None and self.plan.linear:
+            # A wrong model is bad input, and better said before a search than after it.
+            self(self.plan.linear[0][0].name)
+
+    @property
+    def guessed(self) -> bool:
+        """Whether there is only a guess."""
+        return self.model is None
+
+    def __call__(self, layer: str) -> Network | None:
+        model = self.plan.guess.model if self.model is None else self.model
+        if model is None:
+            return None
+        return Network(model, self.update, layer=layer, loss=self.loss, device=self.place)
+
+
+@dataclass
+class _Session:
+    """One audit under way: visits layers and keeps the best outcome."""
+
+    update: Update
+    plan: LayerPlan
+    attack: str
+    seed: int
+    generator: torch.Generator
+    control: Control
+    network_of: _NetworkMaker
+    place: torch.device
+    reports: list[LayerReport] = field(default_factory=list)
+    best: Outcome | None = None
+
+    def visit(self, layer: LinearLayer, role: str, *, wanted: bool) -> None:
+        """Examine one layer, and attack it unless a leak is proven already."""
+        if not wanted:
+            self._note(layer, role, "Not asked for.")
+            return
+        if self.best is not None and self.best.status.leak_proven:
+            self._note(
+                layer,
+                role,
+                f"Not attacked: layer {self.best.layer!r} already gave records; "
+                f"name it to analyse it.",
+            )
+            return
+        if self.control.stop_reason() is not None:
+            self._note(layer, role, "Not reached before the search had to end.")
+            return
+        self.control.report(f"layer {layer.name}: factoring the gradient")
+        output = is_output(self.plan, layer)
+        layer = _moved(layer, self.place)
+        factors = factor_gradient(
+            layer.weight_gradient, generator=self.generator, output_layer=output
+        )
+        outcome = self._attack(layer, role, output, factors)
+        self._note(layer, role, outcome.cause, outcome)
+        if self.best is None or outcome.rank() > self.best.rank():
+            self.best = outcome
+
+    def _attack(self, layer: LinearLayer, role: str, output: bool, factors: Factors) -> Outcome:
+        refused = refusal(layer, factors, self.attack)
+        if refused is not None:
+            return _refused(layer, role, factors, refused)
+        best: Outcome | None = None
+        live = layer.weight_gradient != 0
+        settings = attempts_for(
+            role, output, factors, int(live.any(1).sum()), int(live.any(0).sum())
+        )
+        if isinstance(settings, Refusal):
+            return _refused(layer, role, factors, settings)
+        for place, setting in enumerate(settings):
+            problem = build_problem(layer, factors, setting)
+            share = 1.0 / (len(settings) - place)
+            outcome = self._attempt(problem, role, self.control.share(share))
+            if best is None or outcome.rank() > best.rank():
+                best = outcome
+            if best.status.leak_proven or self.control.stop_reason() is not None:
+                break
+        assert best is not None  # noqa: S101 - every role has a setting
+        return best
+
+    def _attempt(self, problem: Problem, role: str, control: Control) -> Outcome:
+        if problem.batch_size == 1:
+            inversion = invert_single(problem)
+        else:
+            inversion = invert(
+                problem,
+                proposer="spear",
+                generator=self.generator,
+                control=control,
+                accept=lambda batch: (
+                    self._judge(problem, batch, None).recovered == len(batch.records)
+                ),
+            )
+        verdict = None
+        if inversion.batch is not None:
+            control.report(f"layer {problem.layer.name}: certifying")
+            verdict = self._judge(problem, inversion.batch, self._network(problem))
+        return describe(problem, role, inversion, verdict)
+
+    def _network(self, problem: Problem) -> Network | None:
+        return self.network_of(problem.layer.name)
+
+    def _judge(self, problem: Problem, batch: Batch, network: Network | None) -> Verdict:
+        preprocessing = self.update.preprocessing
+        return certify(
+            problem,
+            batch.records,
+            scale_identified=batch.scale_identified,
+            network=network,
+            image_shape=preprocessing.image_shape if preprocessing else None,
+            sign=1.0 if self.update.observed_kind == "gradient" else -1.0,
+        )
+
+    def _note(
+        self,
+        layer: LinearLayer,
+        role: str,
+        reason: str,
+        outcome: Outcome | None = None,
+    ) -> None:
+        self.reports.append(
+            LayerReport(
+                layer.name,
+                layer.shape,
+                role,
+                analysed=outcome is not None and outcome.inversion is not None,
+                outcome=outcome.status if outcome else None,
+                reason=reason,
+                spectrum=outcome.spectrum if outcome else None,
+            )
+        )
+
+    def result(self) -> AuditResult:
+        """The best outcome, with everything that was examined on the way."""
+        others = tuple(
+            LayerReport(name, shape, "other", False, None, reason)
+            for name, shape, reason in self.plan.other
+        )
+        outcome = self.best or _nothing_to_attack(self.control)
+        guessed = self.network_of.guessed
+        return AuditResult(
+            status=outcome.status,
+            cause=outcome.cause,
+            remedy=outcome.remedy,
+            layer=outcome.layer,
+            batch_size=outcome.batch_size,
+            spectrum=outcome.spectrum,
+            records=outcome.records,
+            activation_gradients=outcome.gradients,
+            scale_identified=outcome.scale_identified,
+            evidence=outcome.evidence,
+            certificate=outcome.certificate,
+            layers=tuple(self.reports) + others,
+            search=self._search(outcome),
+            assumptions=assumptions(outcome, self.update, guessed=guessed),
+            preprocessing=self.update.preprocessing if outcome.role == "input" else None,
+            update_sha256=self.update.sha256(),
+            source=self.update.source,
+            created=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        )
+
+    def _search(self, outcome: Outcome) -> SearchReport:
+        inversion: Inversion | None = outcome.inversion
+        dtypes = {str(t.dtype).removeprefix("torch.") for t in self.update.observed.values()}
+        report = SearchReport(
+            seed=self.seed,
+            device=str(self.place),
+            observed_dtype=", ".join(sorted(dtypes)),
+            versions={
+                "gradaudit": __version__,
+                "torch": torch.__version__,
+                "numpy": np.__version__,
+                "scipy": scipy.__version__,
+                "python": platform.python_version(),
+            },
+        )
+        if inversion is None:
+            return report
+        return replace(
+            report,
+            attack=outcome.attack,
+            reason=outcome.attack_reason,
+            setting=outcome.setting,
+            counters=inversion.counters,
+            seconds={**inversion.seconds, "total": self.control.elapsed_seconds},
+        )
+
+
+def _moved(layer: LinearLayer, place: torch.device) -> LinearLayer:
+    bias, change = layer.bias, layer.bias_gradient
+    return LinearLayer(
+        layer.name,
+        layer.weight.to(place),
+        None if bias is None else bias.to(place),
+        layer.weight_gradient.to(place),
+        None if change is None else change.to(place),
+    )
+
+
+def _refused(layer: LinearLayer, role: str, factors: Factors, refused: Refusal) -> Outcome:
+    spectrum = factors.spectrum
+    return Outcome(
+        status=Status.NOT_APPLICABLE,
+        cause=refused.cause,
+        remedy=refused.remedy,
+        layer=layer.name,
+        role=role,
+        batch_size=factors.rank if spectrum.has_gap else None,
+        spectrum=spectrum,
+    )
+
+
+def _nothing_to_attack(control: Control) -> Outcome:
+    stopped = control.stop_reason()
+    if stopped is not None:
+        return Outcome(
+            Status.BUDGET_EXHAUSTED, f"Before any layer was reached: {stopped}.", "Allow more time."
+        )
+    return Outcome(
+        Status.NOT_APPLICABLE,
+        "The update has no fully connected layer.",
+        "Capture the fully connected layers too; convolutions need another attack.",
+    )

@@ -1,0 +1,203 @@
+"""What one layer's attack came to, in the words of a result."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from jaxtyping import Float
+from torch import Tensor
+
+from gradaudit.certify import Verdict
+from gradaudit.evidence import Certificate, RecordEvidence, Spectrum, Status
+from gradaudit.linear.invert import Inversion
+from gradaudit.linear.problem import Problem
+from gradaudit.theory import expected_submatrices
+from gradaudit.update import Update
+
+_ORDER = (
+    Status.NOT_APPLICABLE,
+    Status.NOT_RECOVERED,
+    Status.BUDGET_EXHAUSTED,
+    Status.PARTIAL,
+    Status.RECOVERED,
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """The part of a result that one layer decides; fields as in `AuditResult`.
+
+    Attributes:
+        role: The layer's role, ``"input"``, ``"interior"`` or ``"output"``.
+        inversion: What the search returned, if one ran.
+        notes: Remarks for the list of assumptions.
+    """
+
+    status: Status
+    cause: str
+    remedy: str
+    layer: str | None = None
+    role: str = ""
+    batch_size: int | None = None
+    spectrum: Spectrum | None = None
+    records: Float[Tensor, "b n"] | None = None
+    gradients: Float[Tensor, "m b"] | None = None
+    scale_identified: bool = True
+    evidence: tuple[RecordEvidence, ...] = ()
+    certificate: Certificate = field(default_factory=Certificate)
+    attack: str = "none"
+    attack_reason: str = ""
+    setting: str = ""
+    inversion: Inversion | None = None
+    notes: tuple[str, ...] = ()
+
+    def rank(self) -> int:
+        """How much was established, for choosing between layers."""
+        return _ORDER.index(self.status)
+
+
+def describe(problem: Problem, role: str, inversion: Inversion, verdict: Verdict | None) -> Outcome:
+    """Turn a search and the verdict on it into a status with cause and remedy.
+
+    Args:
+        problem: The layer.
+        role: Its role.
+        inversion: What the search returned.
+        verdict: What certification said of its batch; None without a batch.
+    """
+    size = problem.batch_size
+    recovered = verdict.recovered if verdict else 0
+    status, cause, remedy = _status(problem, role, inversion, verdict, recovered)
+    batch = inversion.batch
+    single = size == 1
+    return Outcome(
+        status=status,
+        cause=cause,
+        remedy=remedy,
+        layer=problem.layer.name,
+        role=role,
+        batch_size=size,
+        spectrum=problem.factors.spectrum,
+        records=batch.records.cpu() if batch else None,
+        gradients=verdict.gradients.cpu() if verdict and verdict.gradients is not None else None,
+        scale_identified=batch.scale_identified if batch else True,
+        evidence=verdict.evidence if verdict else (),
+        certificate=verdict.certificate if verdict else Certificate(),
+        attack="closed_form" if single else "spear",
+        attack_reason=(
+            "One record: every row of the weight gradient is a multiple of it."
+            if single
+            else f"{size} records: SPEAR's submatrix sampling."
+        ),
+        setting="" if single else problem.setting.value,
+        inversion=inversion,
+        notes=verdict.notes if verdict else (),
+    )
+
+
+def _status(
+    problem: Problem, role: str, inversion: Inversion, verdict: Verdict | None, recovered: int
+) -> tuple[Status, str, str]:
+    size = problem.batch_size
+    what = "records" if role == "input" else f"inputs of layer {problem.layer.name!r}"
+    if recovered and recovered == size:
+        exact = "" if verdict is None or not verdict.evidence else _accuracy(verdict)
+        scale = (
+            ""
+            if inversion.batch is None or inversion.batch.scale_identified
+            else " The layer has no bias gradient: each is right up to a positive factor."
+        )
+        return (
+            Status.RECOVERED,
+            f"The gradient of layer {problem.layer.name!r} holds {size} distinct {what}, and every "
+            f"one was solved for{exact}.{scale}",
+            "Do not let a single client's update of such a batch be seen: use secure aggregation "
+            "or differential privacy with noise above the gradient's size; larger batches only raise "
+            "the cost.",
+        )
+    if recovered:
+        return (
+            Status.PARTIAL,
+            f"{recovered} of {size} {what} are proven; {_why_not_more(problem, inversion)}",
+            "Treat the update as leaked. A larger budget may recover the rest.",
+        )
+    if inversion.stopped:
+        return (
+            Status.BUDGET_EXHAUSTED,
+            f"The search ended early: {_why_not_more(problem, inversion)}",
+            _more_time(problem, inversion),
+        )
+    reasons = [record.reason for record in verdict.evidence if record.reason] if verdict else []
+    return (
+        Status.NOT_RECOVERED,
+        "A reconstruction was found, but it is not proven: "
+        + (reasons[0] if reasons else "the directions found do not make a batch."),
+        "The layer may not be followed by a ReLU, or records may be too alike; give the model, or "
+        "audit another layer. This does not show that other attacks fail.",
+    )
+
+
+def _accuracy(verdict: Verdict) -> str:
+    errors = [r.estimated_error for r in verdict.evidence if r.estimated_error is not None]
+    return f", to within a predicted error of {max(errors):.1g} per entry" if errors else ""
+
+
+def _why_not_more(problem: Problem, inversion: Inversion) -> str:
+    found = min(inversion.directions_found, problem.batch_size)
+    stopped = inversion.stopped or "the search was complete"
+    return f"{stopped}, with {found} of {problem.batch_size} directions found."
+
+
+def _more_time(problem: Problem, inversion: Inversion) -> str:
+    expected = expected_submatrices(problem.batch_size)
+    tried = inversion.counters.get("submatrices", 0.0)
+    return (
+        f"Allow a larger budget: theory expects {expected:.1e} submatrices or more for "
+        f"{problem.batch_size} records, and {tried:.1e} were tried. An unfinished search does not "
+        "show that the update withstands it."
+    )
+
+
+def assumptions(outcome: Outcome, update: Update, *, guessed: bool) -> tuple[str, ...]:
+    """What the attacker was assumed to know, and what the proof rests on.
+
+    Args:
+        outcome: What the result reports.
+        update: What was audited.
+        guessed: Whether the network was guessed from the weights.
+    """
+    observed = "gradient" if update.observed_kind == "gradient" else "difference of weights"
+    lines = [
+        "The attacker sees one client's update in the clear and the weights it was computed with "
+        "(an honest-but-curious server).",
+        f"The update is the {observed} of a single batch (one step of FedSGD).",
+        "The order of records in a batch leaves no trace in a gradient and is not recovered.",
+    ]
+    if outcome.inversion is None:
+        return tuple(lines)
+    lines.append(
+        "Records whose share of the gradient lies below the noise or rounding threshold are not "
+        "visible; identical records appear as one."
+    )
+    if outcome.attack == "closed_form":
+        lines.append(
+            "Rank one means one record, or several that are indistinguishable: with proportional "
+            "loss gradients and the same active neurons their weighted mean looks like one record."
+        )
+    else:
+        lines.append(
+            f"{outcome.setting[0].upper()}{outcome.setting[1:]}; the certificate tests this."
+        )
+    if outcome.role != "input":
+        lines.append(
+            "The layer is not the first one: what is recovered are its inputs, features of the "
+            "records."
+        )
+    if guessed and outcome.certificate.kind == "full_gradient":
+        lines.append(
+            "The network was guessed from the weights' shapes (ReLU, loss as given); the "
+            "recomputed gradient confirms the guess."
+        )
+    if not guessed or outcome.certificate.kind == "full_gradient":
+        lines.extend(outcome.notes)
+    return tuple(lines)

@@ -1,0 +1,38 @@
+"""How often chance alone looks like a half-space: Cover's function-counting theorem."""
+
+from __future__ import annotations
+
+import math
+
+from scipy.stats import binom
+
+from gradaudit.errors import InputError
+
+
+def log10_separable_by_chance(points: int, dimension: int) -> float:
+    r"""Logarithm of the fraction of all two-colourings of points that a hyperplane makes.
+
+    Of the :math:`2^N` ways to colour N points in general position in :math:`R^d`,
+    :math:`2 \sum_{k=0}^{d-1} \binom{N-1}{k}` are made by a hyperplane through the origin, so that
+    the fraction is :math:`P[\mathrm{Bin}(N-1, 1/2) \le d-1]`: 1 up to N = d, 1/2 at N = 2d,
+    vanishing fast beyond. An affine hyperplane in b dimensions counts as d = b + 1.
+
+    Args:
+        points: N, at least 0.
+        dimension: d, at least 1.
+
+    Raises:
+        InputError: An argument is out of range.
+
+    Source:
+        Cover, Geometrical and statistical properties of systems of linear inequalities, 1965.
+
+    Example:
+        >>> round(10 ** log10_separable_by_chance(20, 10), 3)
+        0.5
+    """
+    if points < 0 or dimension < 1:
+        raise InputError("points, dimension", f"{points}, {dimension}", "N >= 0 and d >= 1")
+    if points <= dimension:
+        return 0.0
+    return float(binom.logcdf(dimension - 1, points - 1, 0.5)) / math.log(10)
