@@ -80,19 +80,15 @@ def test_importing_every_module_loads_no_optional_library():
     code = """
 import importlib, pkgutil, sys
 import gradaudit
-first = sorted(sys.modules)
 for found in pkgutil.walk_packages(gradaudit.__path__, "gradaudit."):
     if not found.name.endswith("__main__"):
         importlib.import_module(found.name)
 import json
-print(json.dumps([first, sorted(sys.modules)]))
+print(json.dumps(sorted(sys.modules)))
 """
-    alone, everything = json.loads(run(code))
+    everything = json.loads(run(code))
     assert "gradaudit.capture.load" in everything
     assert not {name.split(".")[0] for name in everything} & set(OPTIONAL)
-    # Reading the version must not cost a second.
-    assert "scipy" not in alone
-    assert "jinja2" not in alone
 
 
 def required() -> list[tuple[str, str, str]]:
