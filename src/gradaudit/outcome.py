@@ -112,8 +112,8 @@ def _status(
             f"The gradient of layer {problem.layer.name!r} holds {size} distinct {what}, and every "
             f"one was solved for{exact}.{scale}",
             "Do not let a single client's update of such a batch be seen: use secure aggregation "
-            "or differential privacy with noise above the gradient's size; larger batches only raise "
-            "the cost.",
+            "or differential privacy with noise above the gradient's size; a larger batch only "
+            "raises the cost.",
         )
     if recovered:
         return (
