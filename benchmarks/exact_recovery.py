@@ -43,6 +43,8 @@ SETTINGS = (
     Setting("CIFAR-10, b = 10, m = 200", "cifar10_2000.npz", 10, 20),
     Setting("CIFAR-10, b = 16, m = 200", "cifar10_2000.npz", 16, 3),
     Setting("CIFAR-10, b = 16, m = 2000", "cifar10_2000.npz", 16, 3, (2000,) * 5),
+    Setting("CIFAR-10, b = 20, m = 200", "cifar10_2000.npz", 20, 3),
+    Setting("CIFAR-10, b = 20, m = 2000", "cifar10_2000.npz", 20, 2, (2000,) * 5),
     Setting("CIFAR-10, one class, b = 10, m = 200", "cifar10_2000.npz", 10, 5, label=3),
     Setting("CIFAR-10 in [0, 1], b = 10, m = 200", "cifar10_2000.npz?normalise=unit", 10, 5),
     Setting(
