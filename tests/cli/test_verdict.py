@@ -68,6 +68,11 @@ def test_the_verdict_has_its_parts_and_no_record():
     assert "45" not in text
 
 
+def test_a_total_is_not_counted_twice():
+    search = SearchReport("spear", seconds={"propose": 3.0, "total": 5.0})
+    assert "5 s" in printed(print_verdict, result(search=search))
+
+
 def test_hostile_names_stay_text():
     text = printed(print_verdict, result(layer="[red]fc\x1b[2J\u202e[/", cause="[/nope]"))
     assert "[red]fc\\x1b[2J\\u202e[/" in text

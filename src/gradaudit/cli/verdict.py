@@ -54,7 +54,8 @@ def _facts(result: AuditResult) -> list[tuple[str, str]]:
         ("Attack", plain(search.attack, 60)),
         *((plain(name, 40).replace("_", " ").capitalize(), number(value))
           for name, value in search.counters.items()),
-        ("Time", duration(sum(search.seconds.values()))),
+        # By phase, and perhaps their total, which also counts what lies between them.
+        ("Time", duration(search.seconds.get("total", sum(search.seconds.values())))),
     ]  # fmt: skip
 
 
