@@ -9,10 +9,14 @@ from jaxtyping import Float
 from torch import Tensor
 
 from gradaudit.evidence import Spectrum
+from gradaudit.linear.noise import effective_dtype, looks_independent, row_noise
 from gradaudit.linear.tolerances import FLOAT64_EPS, GAP_RATIO, rounding_floor
 
 # Up to this many rows or columns a full SVD costs less than a second.
 FULL_SVD_SIDE = 512
+# A gap above rounding is believed, whatever lies below it, from here on: records that differ by
+# less than a thousandth of what they have in common are one for every purpose.
+BELIEVED_GAP = 1e3
 FIRST_SKETCH = 96
 OVERSAMPLING = 16
 # Singular values kept for the report; the rest of a large spectrum is noise anyway.
@@ -29,8 +33,9 @@ class Factors:
         left: U.
         values: The diagonal of S, descending.
         right: V.
-        row_noise: Root mean square of each row of R, per entry.
-        column_noise: The same of each column.
+        row_noise: Standard deviation of the error of an entry in each row of the gradient, from
+            R and, where R leaves little to measure, from the observed dtype's rounding.
+        column_noise: The same for each column.
         spectrum: The decision about b.
     """
 
@@ -61,8 +66,8 @@ def factor_gradient(
     """Factor a weight gradient and decide its numerical rank.
 
     The rank is read at the rounding of the dtype in which the gradient was observed, if there is a
-    gap there; else at the widest gap above it (noise); else there is none, and the rank says
-    nothing about the batch.
+    gap there; else at the widest gap above it, if what lies below that looks like noise; else
+    there is none, and the rank says nothing about the batch.
 
     Args:
         gradient: As observed, in its observed dtype.
@@ -85,15 +90,20 @@ def factor_gradient(
     limit = _largest_possible_rank(matrix, output_layer)
     if limit == 0:
         return _empty(matrix)
-    floor_of = _FloorRule(gradient.dtype, matrix.shape[0], matrix.shape[1])
+    dtype = effective_dtype(gradient)
+    floor_of = _FloorRule(dtype, float(matrix.norm(dim=1).max()), float(matrix.norm(dim=0).max()))
     if min(matrix.shape) <= FULL_SVD_SIDE:
         left, values, right = _svd(matrix)
     else:
         left, values, right = _sketched_svd(matrix, floor_of, generator)
-    rank, threshold, ratio, has_gap, words = _decide(values, floor_of(float(values[0])), limit)
+    floor = floor_of(float(values[0]))
+    rank, threshold, ratio, has_gap, words = _decide(values, floor, limit)
+    rest = matrix - (left[:, :rank] * values[:rank]) @ right[:, :rank].T
+    doubtful = has_gap and threshold > floor and (ratio or 0.0) < BELIEVED_GAP
+    if doubtful and not looks_independent(matrix, rest, rank):
+        rank, threshold, ratio, has_gap, words = _decide(values, floor, limit, noise=False)
+        rest = matrix - (left[:, :rank] * values[:rank]) @ right[:, :rank].T
     left, kept, right = left[:, :rank], values[:rank], right[:, :rank]
-    rest = matrix - (left * kept) @ right.T
-    rows, columns = matrix.shape
     spectrum = Spectrum(
         singular_values=tuple(values[:REPORTED_VALUES].tolist()),
         numerical_rank=rank,
@@ -108,9 +118,8 @@ def factor_gradient(
         left,
         kept,
         right,
-        # The rank removed takes its share of the noise with it.
-        row_noise=(rest.square().sum(1) / max(columns - rank, 1)).sqrt(),
-        column_noise=(rest.square().sum(0) / max(rows - rank, 1)).sqrt(),
+        row_noise=row_noise(matrix, rest, rank, dtype),
+        column_noise=row_noise(matrix.T, rest.T, rank, dtype),
         spectrum=spectrum,
     )
 
@@ -135,11 +144,11 @@ def _svd(matrix: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 @dataclass(frozen=True)
 class _FloorRule:
     dtype: torch.dtype
-    rows: int
-    columns: int
+    largest_row: float
+    largest_column: float
 
     def __call__(self, largest: float) -> float:
-        return rounding_floor(self.dtype, largest, self.rows, self.columns)
+        return rounding_floor(self.dtype, largest, self.largest_row, self.largest_column)
 
 
 def _sketched_svd(
@@ -166,7 +175,9 @@ def _sketched_svd(
     return _svd(matrix)
 
 
-def _decide(values: Tensor, floor: float, limit: int) -> tuple[int, float, float | None, bool, str]:
+def _decide(
+    values: Tensor, floor: float, limit: int, *, noise: bool = True
+) -> tuple[int, float, float | None, bool, str]:
     """Rank, threshold, gap ratio, whether there is a gap, and the decision in words."""
     series = values.tolist()
     above = sum(value > floor for value in series)
@@ -185,7 +196,7 @@ def _decide(values: Tensor, floor: float, limit: int) -> tuple[int, float, float
     ratios = [
         series[k - 1] / max(series[k], floor) for k in range(1, min(above, limit - 1, len(series)))
     ]
-    if ratios and max(ratios) >= GAP_RATIO:
+    if noise and ratios and max(ratios) >= GAP_RATIO:
         rank = ratios.index(max(ratios)) + 1
         return (
             rank,
@@ -197,14 +208,14 @@ def _decide(values: Tensor, floor: float, limit: int) -> tuple[int, float, float
         )
     rank = min(above, limit)
     widest = max(ratios, default=1.0)
-    return (
-        rank,
-        floor,
-        None,
-        False,
-        f"No gap: {above} singular values of at most {limit} stand above rounding ({floor:.2g}) "
-        f"and the widest gap between neighbours is {widest:.1f}-fold, below {GAP_RATIO:g}.",
-    )
+    words = f"No gap: {above} singular values of at most {limit} stand above rounding ({floor:.2g})"
+    if noise:
+        words += (
+            f" and the widest gap between neighbours is {widest:.1f}-fold, below {GAP_RATIO:g}."
+        )
+    else:
+        words += f"; below the widest gap ({widest:.1f}-fold) lies more than independent noise."
+    return rank, floor, None, False, words
 
 
 def _empty(matrix: Tensor) -> Factors:

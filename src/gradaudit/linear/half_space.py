@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from scipy.optimize import linprog
+from scipy.stats import poisson
 from torch import Tensor
 
 from gradaudit.linear.problem import Problem, Setting
@@ -13,6 +14,10 @@ from gradaudit.linear.problem import Problem, Setting
 # The linear program's own feasibility tolerance is 1e-7; a margin (of unit rows, with coefficients
 # of at most 1) must exceed it to mean anything.
 SMALLEST_MARGIN = 1e-6
+# Probability at which more tiny-but-active entries than the zero tolerance explains are too many.
+TINY_RATE = 1e-6
+# With so many times more rows on the wrong side than are allowed, dropping some is hopeless.
+SLACK_FACTOR = 4
 
 
 def plausible(problem: Problem, direction: Float[Tensor, " b"]) -> bool:
@@ -23,6 +28,8 @@ def plausible(problem: Problem, direction: Float[Tensor, " b"]) -> bool:
     separable in the rows of [W V, bias], with a positive weight on the bias (the record's unknown
     scale). The support of a mixture of m rows is so with vanishing probability once m > 2b (Cover
     1965). Decided by a linear program that maximises the margin.
+    Entries of active neurons may be so small that the zero tolerance hides them; as many zeros as
+    that explains may lie on the wrong side.
     Sparse input: the input of an inner layer is the output of a ReLU, so that all entries of a
     true column have one sign.
 
@@ -41,16 +48,30 @@ def plausible(problem: Problem, direction: Float[Tensor, " b"]) -> bool:
         return bool((clear > 0).all()) or bool((clear < 0).all())
     rows = informative[0] & problem.live
     active = ~vanishing[0][rows]
-    return separable(problem, rows, active)
+    tolerance = problem.zero_tolerance(direction[None])[0][rows]
+    return separable(problem, rows, active, hidden=_hidden(values[rows], tolerance, active))
 
 
-def separable(problem: Problem, rows: Tensor, active: Tensor) -> bool:
+def _hidden(
+    values: Float[Tensor, " r"], tolerance: Float[Tensor, " r"], active: Bool[Tensor, " r"]
+) -> int:
+    """How many active entries too small to be told from zero the tolerance explains."""
+    scale = values[active].square().mean().sqrt() if bool(active.any()) else values.new_ones(())
+    # A Gaussian's density at zero; twice, since the small ones are missing from the scale.
+    expected = 2 * 0.8 * float((tolerance[active] / scale).sum())
+    return int(poisson.isf(TINY_RATE, expected)) if expected > 0 else 0
+
+
+def separable(
+    problem: Problem, rows: Bool[Tensor, " m"], active: Bool[Tensor, " r"], *, hidden: int = 0
+) -> bool:
     """Whether some record activates exactly the given neurons among the given rows.
 
     Args:
         problem: The layer.
-        rows: Boolean mask of the neurons that are judged.
+        rows: Mask of the neurons that are judged.
         active: For each of those, whether it is active.
+        hidden: How many of the others may be active all the same.
     """
     design = problem.preactivation_map[rows]
     bias = problem.layer.bias
@@ -63,11 +84,49 @@ def separable(problem: Problem, rows: Tensor, active: Tensor) -> bool:
     count, size = signed.shape
     if not count:
         return False
-    if bias is None:
-        return _margin(signed, free=size) > SMALLEST_MARGIN or (
-            _margin(-signed, free=size) > SMALLEST_MARGIN
-        )
-    return _margin(signed, free=size - 1) > SMALLEST_MARGIN
+    # Without a bias the opposite direction is that of the opposite record: one test does for both.
+    free = size if bias is None else size - 1
+    if _margin(signed, free) > SMALLEST_MARGIN:
+        return True
+    return hidden > 0 and _separable_but_for(signed, free, active.cpu().numpy(), hidden)
+
+
+def _separable_but_for(signed: np.ndarray, free: int, active: np.ndarray, hidden: int) -> bool:
+    """Whether so few rows can be dropped, none of them active, that the rest has a margin.
+
+    The fewest such rows are hard to find; those that a program with slack leaves furthest on the
+    wrong side, dropped one by one, are nearly always they (Chinneck 1996).
+    """
+    signed, active = signed.copy(), active.copy()
+    for _ in range(hidden):
+        slack = _slack(signed, free, active)
+        if slack is None or int((slack > 1.0).sum()) > SLACK_FACTOR * hidden:
+            return False
+        worst = int(slack.argmax())
+        signed, active = np.delete(signed, worst, axis=0), np.delete(active, worst)
+        if _margin(signed, free) > SMALLEST_MARGIN:
+            return True
+    return False
+
+
+def _slack(signed: np.ndarray, free: int, active: np.ndarray) -> np.ndarray | None:
+    """How far each inactive row misses a margin of 1 where the sum of misses is least."""
+    count, size = signed.shape
+    loose = np.flatnonzero(~active)
+    columns = np.zeros((count, len(loose)))
+    columns[loose, np.arange(len(loose))] = -1.0
+    solution = linprog(
+        np.r_[np.zeros(size), np.ones(len(loose))],
+        A_ub=np.c_[-signed, columns],
+        b_ub=-np.ones(count),
+        bounds=[(None, None)] * free + [(0.0, None)] * (size - free + len(loose)),
+        method="highs",
+    )
+    if solution.status != 0 or solution.x is None or not len(loose):
+        return None
+    slack = np.zeros(count)
+    slack[loose] = solution.x[size:]
+    return slack
 
 
 def _margin(signed: np.ndarray, free: int) -> float:

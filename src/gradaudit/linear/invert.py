@@ -69,7 +69,12 @@ def invert(
     try:
         while True:
             with clock.phase("propose"):
-                proposals = search.propose(generator, sparsity.minimum_zeros)
+                limit = control.budget.submatrices
+                proposals = search.propose(
+                    generator,
+                    sparsity.minimum_zeros,
+                    at_most=None if limit is None else max(limit - tried, 1),
+                )
             tried += proposals.tried
             with clock.phase("verify"):
                 new = pool.add(proposals.directions, sparsity.minimum_zeros)
@@ -94,6 +99,9 @@ def invert(
         # A library caller without a signal handler still gets what was found so far.
         control.interrupt()
         stopped = "interrupted"
+    if selection is None and len(pool) >= problem.batch_size:
+        # Interrupted before the first selection was through.
+        selection = greedy_filter(problem, pool, second_stage=False)
     batch = None
     if selection is not None:
         with clock.phase("disaggregate"):

@@ -10,6 +10,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from gradaudit.linear.factor import Factors
+from gradaudit.linear.noise import effective_dtype
 from gradaudit.linear.tolerances import (
     FLOAT64_EPS,
     INFORMATIVE_RATIO,
@@ -46,7 +47,7 @@ class Problem:
         live: Rows of F that are not zero for every record.
         unit_rows: The live rows of F, scaled to unit norm (zeros stay zeros).
         preactivation_map: W V: a record x = V c has pre-activation (W V) c + bias.
-        observed_eps: Relative rounding of the dtype in which the gradient was observed.
+        observed_eps: Relative rounding of the coarsest dtype that holds the gradient's entries.
     """
 
     layer: LinearLayer
@@ -126,5 +127,5 @@ def build_problem(layer: LinearLayer, factors: Factors, setting: Setting) -> Pro
         live=live,
         unit_rows=sparse[live] / norms[live],
         preactivation_map=wide.weight @ factors.right,
-        observed_eps=max(torch.finfo(layer.weight_gradient.dtype).eps, FLOAT64_EPS),
+        observed_eps=max(torch.finfo(effective_dtype(layer.weight_gradient)).eps, FLOAT64_EPS),
     )

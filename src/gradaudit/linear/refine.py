@@ -40,6 +40,8 @@ def exact_direction(
     """
     rows = problem.unit_rows
     needed = max(problem.zeros_needed + 1, minimum_zeros)
+    if len(rows) < needed:
+        return None
     # See `purify` for why these rows and not those below a tolerance.
     first = (rows @ direction.to(rows)).abs().topk(problem.zeros_needed, largest=False).indices
     chosen = torch.zeros(len(rows), dtype=torch.bool, device=rows.device)
@@ -76,6 +78,8 @@ def purify(
         Unit vectors, more or fewer than were given.
     """
     rows = problem.unit_rows
+    if len(rows) < problem.zeros_needed:
+        return proposals[:0]
     # The smallest few entries, all of them zeros of a true direction, rather than those below a
     # tolerance: one false zero among a hundred would bend the null vector.
     smallest = (proposals @ rows.T).abs().topk(problem.zeros_needed, dim=1, largest=False).indices

@@ -62,7 +62,7 @@ def greedy_filter(problem: Problem, pool: Pool, *, second_stage: bool = True) ->
         others = others[:LARGEST_SECOND_STAGE]
         while others and best < 1.0:
             score, position, candidate = scorer.best_swap(chosen, others)
-            if score <= best:
+            if not score > best:
                 break
             others[others.index(candidate)] = int(chosen[position])
             chosen = chosen.clone()
@@ -115,7 +115,7 @@ class _Scorer:
 
     def score(self, chosen: Int[Tensor, " b"]) -> float:
         inverse = torch.linalg.inv_ex(self._pool.directions[chosen].T)[0]
-        return float(self._matching(inverse[None], chosen)[0])
+        return float(torch.nan_to_num(self._matching(inverse[None], chosen), nan=0.0)[0])
 
     def best_swap(self, chosen: Int[Tensor, " b"], others: list[int]) -> tuple[float, int, int]:
         """The best score over all swaps, the position it replaces, and the candidate."""

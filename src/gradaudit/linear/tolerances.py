@@ -15,9 +15,12 @@ FLOAT64_EPS = torch.finfo(torch.float64).eps
 # noise neighbours differ by a few per cent; a float32 gradient's gap is seldom below 1e3.
 GAP_RATIO = 10.0
 
-# A singular value below this many roundings of the largest one is rounding: the spectral norm of
-# an m x n rounding error is about eps * s_1, and the constant leaves it room.
+# A singular value below this many roundings of the largest one is rounding of the float64 SVD.
 RANK_ROUNDINGS = 64.0
+
+# Rounding of the observed entries themselves is independent from entry to entry, so that its
+# spectral norm is that of its largest row and column; sums that cancel lose a few digits more.
+ENTRY_ROUNDINGS = 16.0
 
 # An entry vanishes when it lies within so many standard deviations of its own error. Rounding
 # errors of one row share its scale but are heavier-tailed than a Gaussian.
@@ -71,20 +74,28 @@ COPIES_TOLERANCE = 1e-3
 LARGEST_COPIES = 64
 
 
-def rounding_floor(dtype: torch.dtype, largest: float, rows: int, columns: int) -> float:
+def rounding_floor(
+    dtype: torch.dtype, largest: float, largest_row: float, largest_column: float
+) -> float:
     """The largest singular value that rounding alone explains.
+
+    The observed dtype rounds every entry by itself: a matrix of such errors has a spectral norm of
+    about its largest row's norm plus its largest column's (Latala 2005), each a rounding times
+    the norm of the gradient's own row or column. That is far below a rounding of the largest
+    singular value, which decides at 16 bits, where the latter would hide the batch. Float64
+    arithmetic adds its own.
 
     Args:
         dtype: The floating-point type in which the gradient was observed.
         largest: The largest singular value.
-        rows: Of the gradient.
-        columns: Of the gradient.
+        largest_row: Largest Euclidean norm of a row of the gradient.
+        largest_column: The same of a column.
 
     Example:
-        >>> rounding_floor(torch.float64, 1.0, 200, 3072) < 1e-13
+        >>> rounding_floor(torch.float64, 1.0, 0.2, 0.1) < 1e-13
+        True
+        >>> rounding_floor(torch.bfloat16, 1.0, 0.2, 0.1) < 0.05
         True
     """
-    # A wide matrix spreads the same total rounding over more directions; a square one has the
-    # spectral norm eps * s_1 * (1 + sqrt(rows / columns)) at the most.
-    aspect = 1.0 + (min(rows, columns) / max(rows, columns)) ** 0.5
-    return RANK_ROUNDINGS * max(torch.finfo(dtype).eps, FLOAT64_EPS) * largest * aspect
+    entries = ENTRY_ROUNDINGS * torch.finfo(dtype).eps * (largest_row + largest_column)
+    return max(entries, 2 * RANK_ROUNDINGS * FLOAT64_EPS * largest)

@@ -34,10 +34,13 @@ class Proposer(Protocol):
     def unit(self) -> str:
         """What `Proposals.tried` counts, in the plural, such as ``"submatrices"``."""
 
-    def propose(self, generator: torch.Generator, minimum_zeros: int) -> Proposals:
+    def propose(
+        self, generator: torch.Generator, minimum_zeros: int, *, at_most: int | None = None
+    ) -> Proposals:
         """Run one round of a length that progress and budgets can be checked between.
 
         Args:
             generator: Of all randomness.
-            minimum_zeros: Sparser directions than this are not wanted for now.
+            minimum_zeros: Directions with fewer zeros than this are not wanted for now.
+            at_most: Candidates that the budget still allows, at least 1; None for no limit.
         """

@@ -56,20 +56,27 @@ class SubmatrixSampler:
         relative = (noise[:, problem.live] / problem.sparse[problem.live].norm(dim=1)).median()
         self._tolerance = float(torch.clamp(relative * 10, SCREEN_TOLERANCE, 30 * SCREEN_TOLERANCE))
 
-    def propose(self, generator: torch.Generator, minimum_zeros: int) -> Proposals:
+    def propose(
+        self, generator: torch.Generator, minimum_zeros: int, *, at_most: int | None = None
+    ) -> Proposals:
         """Try one round of submatrices.
 
         Args:
             generator: On the rows' device.
             minimum_zeros: Entries of the product with all rows that must nearly vanish.
+            at_most: Submatrices that the budget still allows; None for no limit.
 
         Returns:
             The kernels that pass the screen.
         """
+        wanted = self._round_size if at_most is None else min(self._round_size, at_most)
+        if len(self._rows) < max(minimum_zeros, self._rows.shape[1] - 1):
+            # No direction can have so many zeros; nothing is left to try.
+            return Proposals(self._rows[:0].clone(), wanted)
         passed = []
         done = 0
-        while done < self._round_size:
-            block = min(BLOCK, self._round_size - done)
+        while done < wanted:
+            block = min(BLOCK, wanted - done)
             kernels = self._kernels(block, generator)
             passed.append(self._screen(kernels, minimum_zeros, generator))
             done += block
