@@ -9,10 +9,12 @@ from jaxtyping import Bool, Float, Int
 from scipy.stats import poisson
 from torch import Tensor
 
+from gradaudit.certify.leftover import is_rounding, largest_singular_value, noise_check
 from gradaudit.evidence import Check
 from gradaudit.linear.half_space import plausible
 from gradaudit.linear.problem import Problem, Setting
 from gradaudit.linear.tolerances import (
+    ACTIVE_TOLERANCES,
     FLOAT64_EPS,
     RESIDUAL_FACTOR,
     SIGN_RELATIVE,
@@ -23,6 +25,10 @@ from gradaudit.linear.tolerances import (
 # Probability at which more tiny-but-active entries than expected count as a contradiction.
 SOFT_MISMATCH_RATE = 1e-6
 
+# A second direction in which a record's zeros vanish would have a squared sine below these.
+KERNEL_GAP = 1e-10
+KERNEL_CONTRAST = 100.0
+
 
 @dataclass(frozen=True, eq=False)
 class LayerEvidence:
@@ -32,11 +38,13 @@ class LayerEvidence:
         gradients: dL/dZ, solved from the observed gradient and the records alone.
         checks: Of the batch as a whole.
         zeros: Per record, informative entries of its sparse column that vanish.
-        judged: Per record, entries whose sign the records predict beyond doubt.
+        clear: Per record, which entries have a sign that the records predict beyond doubt.
         hard: Of those, active although predicted inactive (or negative inputs): impossible.
         soft: Of those, vanishing although predicted active: tiny, or structurally zero.
         soft_allowed: How many soft ones the zero tolerance itself explains.
-        nested: Per record, whether another record's support lies within its own.
+        determined: Per record, whether its zeros fit no other direction.
+        left_over: Largest singular value of what the records do not explain of the gradient.
+        only_rounding: Whether that is no more than the rounding of the observed type.
         estimated_error: Per record, root mean square error of an entry predicted from the noise.
         relative_noise: Per record, the noise's share of its column of dL/dZ.
     """
@@ -44,17 +52,28 @@ class LayerEvidence:
     gradients: Float[Tensor, "m b"]
     checks: tuple[Check, ...]
     zeros: Int[Tensor, " b"]
-    judged: Int[Tensor, " b"]
+    clear: Bool[Tensor, "b p"]
     hard: Int[Tensor, " b"]
     soft: Int[Tensor, " b"]
     soft_allowed: tuple[int, ...]
-    nested: Bool[Tensor, " b"]
+    determined: Bool[Tensor, " b"]
+    left_over: float
+    only_rounding: bool
     estimated_error: Float[Tensor, " b"]
     relative_noise: Float[Tensor, " b"]
 
+    @property
+    def judged(self) -> Int[Tensor, " b"]:
+        """Per record, number of clear entries."""
+        return self.clear.sum(1)
+
 
 def examine(
-    problem: Problem, records: Float[Tensor, "b n"], scale_identified: bool
+    problem: Problem,
+    records: Float[Tensor, "b n"],
+    scale_identified: bool,
+    *,
+    is_delta: bool = False,
 ) -> LayerEvidence | None:
     r"""Solve the layer's gradient for dL/dZ given the records, and measure what fits.
 
@@ -67,6 +86,7 @@ def examine(
         problem: The layer and its factors.
         records: One a row; as many as the rank.
         scale_identified: Whether the records' scale is meant to be right.
+        is_delta: Whether the update is a difference of weights and carries their rounding.
 
     Returns:
         The measurements, or None when the records are not finite or not independent.
@@ -77,21 +97,28 @@ def examine(
     if records.shape[0] != factors.rank or int(info) or not bool(torch.isfinite(inverse).all()):
         return None
     gradients = (factors.left * factors.values) @ inverse
+    # Each row reads one record off the gradient: dual @ dL/dW = X, and dual @ dL/db = 1.
     dual = (inside / factors.values) @ factors.left.T
     error = ((dual.square() @ factors.row_noise.square()).sqrt()) + (
         ZERO_ROUNDINGS * factors.arithmetic_error * dual.norm(dim=1)
     )
+    scale_error = torch.zeros_like(error)
+    if problem.layer.bias_gradient is not None and scale_identified:
+        noise = _bias_noise(problem, gradients)
+        scale_error = (dual.square() @ noise.square()).sqrt()
+        error = (error.square() + scale_error.square() * records.square().mean(1)).sqrt()
     by_gradient = problem.setting is Setting.SPARSE_GRADIENT
     columns = (factors.left.T @ gradients).T if by_gradient else inside
     directions = columns / columns.norm(dim=1, keepdim=True)
-    condition = float(torch.linalg.cond(inside))
+    # Sizes of records do not matter to the accuracy of an inverse.
+    condition = float(torch.linalg.cond(inside / inside.norm(dim=1, keepdim=True)))
     tolerance = problem.zero_tolerance(directions) + (
         ZERO_ROUNDINGS * FLOAT64_EPS * condition * problem.sparse.norm(dim=1)
     )
     values = directions @ problem.sparse.T
     informative = problem.informative(directions) & problem.live
     small = (values.abs() <= tolerance) & informative
-    active = informative & ~small
+    active = informative & (values.abs() > ACTIVE_TOLERANCES * tolerance)
     if by_gradient:
         predicted, clear = _predicted_activity(problem, records, error)
         if not scale_identified and problem.layer.bias is not None:
@@ -101,15 +128,26 @@ def examine(
         predicted, clear = values * records.sum(1, keepdim=True) > 0, active
     hard, soft = active & clear & ~predicted, small & clear & predicted
     chance = _chance_zeros(values, tolerance, active)
+    gradient = problem.layer.weight_gradient
+    leftover = gradient - gradients @ records
     return LayerEvidence(
         gradients=gradients,
-        checks=_batch_checks(problem, records, inside, gradients, error),
+        checks=(
+            _row_space_check(problem, records, inside, error),
+            *_residual_checks(problem, leftover, gradients, condition),
+            *_scale_check(problem, dual, scale_error, scale_identified),
+            noise_check(gradient, leftover, condition),
+        ),
         zeros=small.sum(1),
-        judged=clear.sum(1),
+        clear=clear,
         hard=hard.sum(1),
         soft=soft.sum(1),
         soft_allowed=tuple(int(poisson.isf(SOFT_MISMATCH_RATE, rate)) for rate in chance.tolist()),
-        nested=_nested(active) if not by_gradient else torch.zeros_like(hard.any(1)),
+        determined=_determined(problem, small),
+        left_over=largest_singular_value(leftover),
+        only_rounding=is_rounding(
+            gradient, leftover, problem.observed_eps, problem.layer.weight if is_delta else None
+        ),
         estimated_error=error,
         relative_noise=_relative_noise(problem, columns, gradients),
     )
@@ -151,15 +189,23 @@ def _chance_zeros(
     return 2 * 0.8 * (tolerance * active).sum(1) / scale.clamp(min=torch.finfo(scale.dtype).tiny)
 
 
-def _nested(support: Bool[Tensor, "b p"]) -> Bool[Tensor, " b"]:
-    """Whether a support contains another one, as a positive mixture's does.
+def _determined(problem: Problem, small: Bool[Tensor, "b p"]) -> Bool[Tensor, " b"]:
+    """Whether the entries that vanish for a record do so for one direction alone.
 
-    A sum x_j + a x_k with a > 0 has no negative entry either, but its support contains both.
+    Where another record's support lies within its own, a sum of the two vanishes as well.
     """
-    wide = support.to(torch.float64)
-    outside = wide @ (1 - wide).T
-    outside.fill_diagonal_(1)
-    return (outside == 0).any(0)
+    size = problem.batch_size
+    if size == 1:
+        return torch.ones_like(small[:, 0])
+    norms = problem.sparse.norm(dim=1, keepdim=True)
+    unit = problem.sparse / norms.clamp(min=torch.finfo(norms.dtype).tiny)
+    determined = []
+    for zero in small:
+        rows = unit[zero]
+        values = torch.linalg.eigvalsh(rows.T @ rows)
+        # The smallest is the record's own and shows the noise; the next is another direction's.
+        determined.append(bool(values[1] > KERNEL_CONTRAST * values[0] + KERNEL_GAP * values[-1]))
+    return torch.tensor(determined, device=small.device)
 
 
 def _relative_noise(
@@ -173,57 +219,91 @@ def _relative_noise(
     return noise * amplification / gradients.norm(dim=0)
 
 
-def _batch_checks(
+def _row_space_check(
     problem: Problem,
     records: Float[Tensor, "b n"],
     inside: Float[Tensor, "b b"],
-    gradients: Float[Tensor, "m b"],
     error: Float[Tensor, " b"],
-) -> tuple[Check, ...]:
-    """Row space, gradient and bias gradient of the batch as a whole."""
+) -> Check:
+    """Every record for itself: a small one must not hide behind a large one's tolerance."""
+    sizes = records.norm(dim=1)
+    outside = (records - inside @ problem.factors.right.T).norm(dim=1) / sizes
+    allowed = RESIDUAL_FACTOR * error * records.shape[1] ** 0.5 / sizes
+    return _worst(
+        "records_in_row_space",
+        outside,
+        allowed + ZERO_ROUNDINGS * FLOAT64_EPS,
+        "The records lie in the space that the gradient's rows span.",
+    )
+
+
+def _residual_checks(
+    problem: Problem,
+    leftover: Float[Tensor, "m n"],
+    gradients: Float[Tensor, "m b"],
+    condition: float,
+) -> list[Check]:
+    """The weight gradient and the bias gradient as a whole."""
     factors, layer = problem.factors, problem.layer
-    outside = (records - inside @ factors.right.T).norm() / records.norm()
-    slack = RESIDUAL_FACTOR * error.norm() * records.shape[1] ** 0.5 / records.norm()
     norm = layer.weight_gradient.norm()
-    left_over = (layer.weight_gradient - gradients @ records).norm() / norm
-    noise = (factors.row_noise.square().sum() * records.shape[1]).sqrt() / norm
-    arithmetic = ZERO_ROUNDINGS * FLOAT64_EPS * float(torch.linalg.cond(inside))
+    noise = (factors.row_noise.square().sum() * leftover.shape[1]).sqrt() / norm
+    arithmetic = ZERO_ROUNDINGS * FLOAT64_EPS * condition
     checks = [
         _check(
-            "records_in_row_space",
-            outside,
-            slack + arithmetic,
-            "The records lie in the space that the gradient's rows span.",
-        ),
-        _check(
             "weight_gradient_residual",
-            left_over,
+            leftover.norm() / norm,
             RESIDUAL_FACTOR * noise + arithmetic,
             "The records explain the layer's weight gradient down to rounding or noise.",
-        ),
+        )
     ]
     if layer.bias_gradient is not None:
-        checks.append(_bias_check(problem, gradients, arithmetic))
-    return tuple(checks)
+        size = layer.bias_gradient.norm()
+        summed = (factors.left.T @ gradients).sum(1)
+        amplified = factors.row_noise * (summed / factors.values).norm()
+        noise = (amplified + _bias_noise(problem, gradients)).norm() / size
+        checks.append(
+            _check(
+                "bias_gradient_residual",
+                (layer.bias_gradient - gradients.sum(1)).norm() / size,
+                RESIDUAL_FACTOR * noise + arithmetic,
+                "The same activation gradients sum to the bias gradient.",
+            )
+        )
+    return checks
 
 
-def _bias_check(problem: Problem, gradients: Float[Tensor, "m b"], arithmetic: float) -> Check:
-    bias_gradient = problem.layer.bias_gradient
-    assert bias_gradient is not None  # noqa: S101 - the caller checked it
-    factors = problem.factors
-    summed = (factors.left.T @ gradients).sum(1)
-    amplification = (summed / factors.values).norm()
-    # Rounding of the sums themselves, in the dtype the update was observed in, and the noise of one
-    # entry, which a difference of weights carries in its bias as in its weights.
-    rounding = problem.observed_eps * gradients.abs().sum(1) + factors.row_noise
-    noise = (factors.row_noise * amplification + rounding).norm() / bias_gradient.norm()
-    residual = (bias_gradient - gradients.sum(1)).norm() / bias_gradient.norm()
-    return _check(
-        "bias_gradient_residual",
-        residual,
-        RESIDUAL_FACTOR * noise + arithmetic,
-        "The same activation gradients sum to the bias gradient, which fixes every record's scale.",
-    )
+def _bias_noise(problem: Problem, gradients: Float[Tensor, "m b"]) -> Float[Tensor, " m"]:
+    """Rounding of the sums in the observed type, and the noise that one entry carries."""
+    return problem.observed_eps * gradients.abs().sum(1) + problem.factors.row_noise
+
+
+def _scale_check(
+    problem: Problem,
+    dual: Float[Tensor, "b m"],
+    scale_error: Float[Tensor, " b"],
+    scale_identified: bool,
+) -> list[Check]:
+    """Every record's scale, which its own share of the bias gradient fixes."""
+    observed = problem.layer.bias_gradient
+    if observed is None or not scale_identified:
+        return []
+    arithmetic = ZERO_ROUNDINGS * FLOAT64_EPS * dual.norm(dim=1) * observed.norm()
+    return [
+        _worst(
+            "record_scales",
+            (dual @ observed - 1).abs(),
+            RESIDUAL_FACTOR * scale_error + arithmetic,
+            "The bias gradient gives every record the scale it has.",
+        )
+    ]
+
+
+def _worst(
+    name: str, values: Float[Tensor, " b"], allowed: Float[Tensor, " b"], meaning: str
+) -> Check:
+    """The check of the record that comes closest to failing, or fails most."""
+    at = int((values / allowed).argmax())
+    return _check(name, values[at], allowed[at], meaning)
 
 
 def _check(name: str, value: Tensor, tolerance: Tensor | float, meaning: str) -> Check:

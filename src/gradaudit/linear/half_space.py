@@ -41,15 +41,15 @@ def plausible(problem: Problem, direction: Float[Tensor, " b"]) -> bool:
         Ours; ``Known weaknesses`` of the half-space search, after Cover's function-counting
         theorem. Separability of last-layer gradients: arXiv 2111.00556.
     """
-    vanishing, informative = problem.vanishing(direction[None])
+    zero, active = (mask[0] for mask in problem.pattern(direction[None]))
     values = problem.sparse @ direction
     if problem.setting is Setting.SPARSE_INPUT:
-        clear = values[informative[0] & ~vanishing[0]]
-        return bool((clear > 0).all()) or bool((clear < 0).all())
-    rows = informative[0] & problem.live
-    active = ~vanishing[0][rows]
+        return bool((values[active] > 0).all()) or bool((values[active] < 0).all())
+    rows = (zero | active) & problem.live
     tolerance = problem.zero_tolerance(direction[None])[0][rows]
-    return separable(problem, rows, active, hidden=_hidden(values[rows], tolerance, active))
+    return separable(
+        problem, rows, active[rows], hidden=_hidden(values[rows], tolerance, active[rows])
+    )
 
 
 def _hidden(

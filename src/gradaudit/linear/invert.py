@@ -9,11 +9,12 @@ from dataclasses import dataclass, field
 import torch
 
 from gradaudit.budget import Control
+from gradaudit.linear.complete import completions
 from gradaudit.linear.disaggregate import Batch, disaggregate
 from gradaudit.linear.pool import Pool
 from gradaudit.linear.problem import Problem
 from gradaudit.linear.proposers import PROPOSERS
-from gradaudit.linear.select import Selection, greedy_filter
+from gradaudit.linear.select import Selection, greedy_filter, sparsest_basis
 from gradaudit.linear.sparsity import SparsityFilter
 from gradaudit.theory import coupon_collector
 
@@ -46,6 +47,7 @@ def invert(
     generator: torch.Generator,
     control: Control,
     accept: Callable[[Batch], bool] | None = None,
+    complete: bool = True,
 ) -> Inversion:
     """Search one layer's batch until the reconstruction is consistent or the budget is used up.
 
@@ -56,6 +58,8 @@ def invert(
         control: Budget, progress and interruption.
         accept: Shared code's judgement of a complete reconstruction; ends the search early where
             the matching coefficient cannot reach 1 (gradients that vanish on active neurons).
+        complete: Whether to solve for the last two directions rather than wait for the proposer
+            to find them.
 
     Returns:
         The best reconstruction with counters.
@@ -78,6 +82,8 @@ def invert(
             tried += proposals.tried
             with clock.phase("verify"):
                 new = pool.add(proposals.directions, sparsity.minimum_zeros)
+                if new and complete:
+                    new += _complete(problem, pool)
             sparsity.observe(proposals.tried, new)
             if new and len(pool) >= problem.batch_size:
                 with clock.phase("select"):
@@ -122,6 +128,13 @@ def invert(
         counters,
         clock.seconds,
     )
+
+
+def _complete(problem: Problem, pool: Pool) -> int:
+    """Solve for the last directions as soon as all others are there; how many were new."""
+    found = sparsest_basis(pool.directions[pool.by_sparsity()])
+    directions = pool.directions[pool.by_sparsity()][found]
+    return pool.add(completions(problem, directions), problem.zeros_needed + 1)
 
 
 def _is_done(

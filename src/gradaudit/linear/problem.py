@@ -12,6 +12,7 @@ from torch import Tensor
 from gradaudit.linear.factor import Factors
 from gradaudit.linear.noise import effective_dtype
 from gradaudit.linear.tolerances import (
+    ACTIVE_TOLERANCES,
     FLOAT64_EPS,
     INFORMATIVE_RATIO,
     SURPLUS_ZEROS,
@@ -44,6 +45,8 @@ class Problem:
         setting: Which factor is sparse.
         sparse: F, rows in the layer's order.
         sparse_noise: Error of an entry of the gradient in each row of F, as a standard deviation.
+        noise_shape: How that error varies along a row of the gradient, folded into V S^-1: the
+            error of row i of F q is ``sparse_noise[i] * norm(noise_shape @ q)``.
         live: Rows of F that are not zero for every record.
         unit_rows: The live rows of F, scaled to unit norm (zeros stay zeros).
         preactivation_map: W V: a record x = V c has pre-activation (W V) c + bias.
@@ -55,6 +58,7 @@ class Problem:
     setting: Setting
     sparse: Float[Tensor, "p b"]
     sparse_noise: Float[Tensor, " p"]
+    noise_shape: Float[Tensor, "b b"]
     live: Bool[Tensor, " p"]
     unit_rows: Float[Tensor, "l b"]
     preactivation_map: Float[Tensor, "m b"]
@@ -75,12 +79,18 @@ class Problem:
 
         A row of F is a row of the gradient times :math:`V S^{-1}` (or its transpose), so that an
         error of standard deviation :math:`\rho_i` per gradient entry becomes
-        :math:`\rho_i \lVert S^{-1} q \rVert`.
+        :math:`\rho_i \lVert S^{-1} q \rVert`, or :math:`\rho_i \lVert K V S^{-1} q \rVert` where
+        the error is spread unevenly over a row, in proportion to K: columns of ones and zeros
+        concentrate it on a few entries.
         """
+        spread = (directions @ self.noise_shape.T).norm(dim=1, keepdim=True)
         amplification = (directions / self.factors.values).norm(dim=1, keepdim=True)
-        error = ZERO_SIGMAS * self.sparse_noise + ZERO_ROUNDINGS * self.factors.arithmetic_error
         rounding = ZERO_ROUNDINGS * torch.finfo(self.sparse.dtype).eps * self.sparse.norm(dim=1)
-        return amplification * error + rounding
+        return (
+            ZERO_SIGMAS * spread * self.sparse_noise
+            + ZERO_ROUNDINGS * self.factors.arithmetic_error * amplification
+            + rounding
+        )
 
     def informative(self, directions: Float[Tensor, "k b"]) -> Bool[Tensor, "k p"]:
         """Rows in which a non-zero entry of F q would stand clear of the zero tolerance."""
@@ -94,6 +104,17 @@ class Problem:
         informative = self.informative(directions)
         small = (directions @ self.sparse.T).abs() <= self.zero_tolerance(directions)
         return small & informative, informative
+
+    def pattern(
+        self, directions: Float[Tensor, "k b"]
+    ) -> tuple[Bool[Tensor, "k p"], Bool[Tensor, "k p"]]:
+        """Which entries of F q vanish, and which are clearly non-zero; the others say nothing."""
+        size, tolerance = (directions @ self.sparse.T).abs(), self.zero_tolerance(directions)
+        informative = self.informative(directions)
+        return (
+            informative & (size <= tolerance),
+            informative & (size > ACTIVE_TOLERANCES * tolerance),
+        )
 
 
 def build_problem(layer: LinearLayer, factors: Factors, setting: Setting) -> Problem:
@@ -124,8 +145,21 @@ def build_problem(layer: LinearLayer, factors: Factors, setting: Setting) -> Pro
         setting=setting,
         sparse=sparse,
         sparse_noise=factors.row_noise if by_rows else factors.column_noise,
+        noise_shape=_noise_shape(factors, by_rows),
         live=live,
         unit_rows=sparse[live] / norms[live],
         preactivation_map=wide.weight @ factors.right,
         observed_eps=max(torch.finfo(effective_dtype(layer.weight_gradient)).eps, FLOAT64_EPS),
     )
+
+
+def _noise_shape(factors: Factors, by_rows: bool) -> Float[Tensor, "b b"]:
+    """The triangular factor of K V S^-1, with K the noise's profile along a row, of mean square 1.
+
+    Of K U S^-1, with the profile along a column, for the transposed problem.
+    """
+    dense = factors.right if by_rows else factors.left
+    profile = factors.column_noise if by_rows else factors.row_noise
+    mean = profile.square().mean().sqrt()
+    profile = profile / mean if float(mean) > 0 else torch.ones_like(profile)
+    return torch.linalg.qr(profile[:, None] * dense / factors.values, mode="r").R

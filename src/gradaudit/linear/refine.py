@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from gradaudit.linear.problem import Problem
@@ -42,10 +42,7 @@ def exact_direction(
     needed = max(problem.zeros_needed + 1, minimum_zeros)
     if len(rows) < needed:
         return None
-    # See `purify` for why these rows and not those below a tolerance.
-    first = (rows @ direction.to(rows)).abs().topk(problem.zeros_needed, largest=False).indices
-    chosen = torch.zeros(len(rows), dtype=torch.bool, device=rows.device)
-    chosen[first] = True
+    chosen = _smallest(rows, direction.to(rows), problem.zeros_needed, needed)
     for _ in range(ROUNDS):
         null = null_vector(rows[chosen])
         if null is None:
@@ -58,6 +55,23 @@ def exact_direction(
         if settled:
             break
     return null
+
+
+def _smallest(
+    rows: Float[Tensor, "l b"], direction: Float[Tensor, " b"], fewest: int, most: int
+) -> Bool[Tensor, " l"]:
+    """The rows of the smallest entries: as few as have a single null vector, up to a limit.
+
+    See `purify` for why these rows and not those below a tolerance. Rows of few active records
+    are parallel to each other, and the fewest of them may not suffice.
+    """
+    order = (rows @ direction).abs().argsort()
+    count = fewest
+    while count < most and null_vector(rows[order[:count]]) is None:
+        count = min(2 * count, most)
+    chosen = torch.zeros(len(rows), dtype=torch.bool, device=rows.device)
+    chosen[order[:count]] = True
+    return chosen
 
 
 def purify(
@@ -82,13 +96,20 @@ def purify(
         return proposals[:0]
     # The smallest few entries, all of them zeros of a true direction, rather than those below a
     # tolerance: one false zero among a hundred would bend the null vector.
-    smallest = (proposals @ rows.T).abs().topk(problem.zeros_needed, dim=1, largest=False).indices
-    chosen = rows[smallest]
-    values, vectors = torch.linalg.eigh(chosen.mT @ chosen)
-    dimension = (values < GRAM_GAP * values[:, -1:]).sum(1).clamp(min=1)
+    order = (proposals @ rows.T).abs().argsort(dim=1)
+    dimension, vectors = _kernels(rows[order[:, : max(minimum_zeros, problem.zeros_needed)]])
     pure = [vectors[dimension == 1][:, :, 0]]
+    rest = order[dimension != 1]
+    dimension, vectors = _kernels(rows[rest[:, : problem.zeros_needed]])
+    pure.append(vectors[dimension == 1][:, :, 0])
     pure += [_split(rows, plane[:, :2], minimum_zeros) for plane in vectors[dimension == 2]]
     return torch.cat(pure)
+
+
+def _kernels(chosen: Float[Tensor, "k r b"]) -> tuple[Int[Tensor, " k"], Float[Tensor, "k b b"]]:
+    """Kernel dimension of each set of rows, and eigenvectors, those of the kernel first."""
+    values, vectors = torch.linalg.eigh(chosen.mT @ chosen)
+    return (values < GRAM_GAP * values[:, -1:]).sum(1), vectors
 
 
 def _split(

@@ -104,9 +104,9 @@ class _Scorer:
     def __init__(self, problem: Problem, pool: Pool) -> None:
         self._problem = problem
         self._pool = pool
-        zero, informative = problem.vanishing(pool.directions)
+        zero, active = problem.pattern(pool.directions)
         self._zero: Bool[Tensor, "c p"] = zero
-        self._informative: Bool[Tensor, "c p"] = informative
+        self._informative: Bool[Tensor, "c p"] = zero | active
         gradient = problem.layer.bias_gradient
         self._projected = None if gradient is None else problem.factors.left.T @ gradient
         self._map = (problem.preactivation_map * problem.factors.values).T

@@ -26,7 +26,12 @@ ENTRY_ROUNDINGS = 16.0
 # errors of one row share its scale but are heavier-tailed than a Gaussian.
 ZERO_SIGMAS = 12.0
 
-# The same for the float64 arithmetic of the pipeline itself (SVD, solves).
+# An entry counts as non-zero only beyond so many zero tolerances; in between it says nothing.
+# Rounding errors have no sharp largest value, and one misjudged entry would refuse a true record.
+ACTIVE_TOLERANCES = 8.0
+
+# Roundings of the float64 arithmetic of the pipeline itself (SVD, solves) within which an entry
+# vanishes.
 ZERO_ROUNDINGS = 64.0
 
 # A row says something about a direction only if a non-zero entry would stand clear of the zero

@@ -1,0 +1,77 @@
+"""The last two directions for nothing: what the others and the weights leave to choose."""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from gradaudit.linear.problem import Problem, Setting
+
+# Missing directions that are solved for; with more, the patterns are no longer few.
+LARGEST_MISSING = 2
+# Patterns whose rows come nearest to having a common null vector are proposed.
+PROPOSED = 8
+# Patterns judged at once.
+BLOCK = 1024
+
+
+def completions(problem: Problem, directions: Float[Tensor, "k b"]) -> Float[Tensor, "j b"]:
+    r"""Candidates for the missing directions when at most two are missing.
+
+    Let p be orthogonal to all directions found. A missing record is then
+    :math:`x = V S p / s` with :math:`s = p \cdot U^T \partial L / \partial b`, exactly, for some
+    such p: a row of :math:`Q^{-1}` up to scale. Neuron i is active for it where
+    :math:`p \cdot (S\,(W V)_i + \beta_i\, U^T \partial L / \partial b) > 0`.
+    With one direction missing p is known and so is the pattern of active neurons, up to a sign;
+    with two missing p turns in a plane and meets each neuron's boundary once, which leaves at most
+    2 m patterns. The direction is the null vector of the inactive rows of the right pattern.
+    Whatever is proposed is verified like any other proposal.
+
+    Args:
+        problem: A layer in the sparse-gradient setting.
+        directions: Those found, independent.
+
+    Returns:
+        Unit vectors, none when more than two are missing or the setting is another one.
+    """
+    missing = problem.batch_size - len(directions)
+    none = directions.new_zeros(0, problem.batch_size)
+    if problem.setting is not Setting.SPARSE_GRADIENT or not 1 <= missing <= LARGEST_MISSING:
+        return none
+    basis = torch.linalg.svd(directions, full_matrices=True)[2][len(directions) :]
+    loads = (problem.preactivation_map * problem.factors.values) @ basis.T
+    bias, bias_gradient = problem.layer.bias, problem.layer.bias_gradient
+    if bias is not None and bias_gradient is not None:
+        loads = loads + bias[:, None] * (basis @ (problem.factors.left.T @ bias_gradient))
+    loads = loads[problem.live]
+    patterns = loads @ _representatives(loads) <= 0
+    return _null_vectors(problem, torch.cat([patterns, ~patterns], dim=1).T)
+
+
+def _representatives(loads: Float[Tensor, "l d"]) -> Float[Tensor, "d c"]:
+    """One vector p inside every cell into which the neurons' boundaries cut a half circle."""
+    if loads.shape[1] == 1:
+        return loads.new_ones(1, 1)
+    # Neuron (x, y) changes sign where p is orthogonal to it, modulo a half turn.
+    angles = torch.remainder(torch.atan2(-loads[:, 0], loads[:, 1]), torch.pi).sort().values
+    between = torch.cat([angles, angles[:1] + torch.pi])
+    middle = (between[1:] + between[:-1]) / 2
+    return torch.stack([middle.cos(), middle.sin()])
+
+
+def _null_vectors(problem: Problem, inactive: Bool[Tensor, "c l"]) -> Float[Tensor, "j b"]:
+    """Smallest eigenvectors of the patterns whose inactive rows are nearest to rank b - 1."""
+    rows = problem.unit_rows
+    inactive = inactive[inactive.sum(1) > problem.zeros_needed]
+    outer = (rows[:, :, None] * rows[:, None, :]).flatten(1)
+    defects, vectors = [], []
+    for block in torch.split(inactive, BLOCK):
+        gram = (block.to(rows.dtype) @ outer).unflatten(1, (rows.shape[1], -1))
+        values, vector = torch.linalg.eigh(gram)
+        defects.append(values[:, 0] / values[:, -1])
+        vectors.append(vector[:, :, 0])
+    if not defects:
+        return rows.new_zeros(0, rows.shape[1])
+    best = torch.cat(defects).argsort()[:PROPOSED]
+    return torch.cat(vectors)[best]
