@@ -182,3 +182,8 @@ class SearchReport:
     device: str = "cpu"
     observed_dtype: str = ""
     versions: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def elapsed_seconds(self) -> float:
+        """Of the whole audit: the ``total``, which also counts what lies between the phases."""
+        return self.seconds.get("total", sum(self.seconds.values()))

@@ -54,8 +54,7 @@ def _facts(result: AuditResult) -> list[tuple[str, str]]:
         ("Attack", plain(search.attack, 60)),
         *((plain(name, 40).replace("_", " ").capitalize(), number(value))
           for name, value in search.counters.items()),
-        # By phase, and perhaps their total, which also counts what lies between them.
-        ("Time", duration(search.seconds.get("total", sum(search.seconds.values())))),
+        ("Time", duration(search.elapsed_seconds)),
     ]  # fmt: skip
 
 

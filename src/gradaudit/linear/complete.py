@@ -67,7 +67,7 @@ def _null_vectors(problem: Problem, inactive: Bool[Tensor, "c l"]) -> Float[Tens
     outer = (rows[:, :, None] * rows[:, None, :]).flatten(1)
     defects, vectors = [], []
     for block in torch.split(inactive, BLOCK):
-        gram = (block.to(rows.dtype) @ outer).unflatten(1, (rows.shape[1], -1))
+        gram = (block.to(rows.dtype) @ outer).reshape(len(block), *rows.shape[1:], -1)
         values, vector = torch.linalg.eigh(gram)
         defects.append(values[:, 0] / values[:, -1])
         vectors.append(vector[:, :, 0])

@@ -168,7 +168,7 @@ def _facts(result: AuditResult) -> list[tuple[str, Any]]:
         ("Recovered", f"{result.records_recovered:,} certified"),
         ("Layer", "none" if result.layer is None else plain(result.layer or "(unnamed)", 60)),
         ("Attack", plain(result.search.attack, 40)),
-        ("Computing time", duration(sum(result.search.seconds.values()))),
+        ("Computing time", duration(result.search.elapsed_seconds)),
     ]
     if result.created:
         # ISO 8601: a person wants the day and the minute.
