@@ -63,9 +63,11 @@ def _smallest(
     """The rows of the smallest entries: as few as have a single null vector, up to a limit.
 
     See `purify` for why these rows and not those below a tolerance. Rows of few active records
-    are parallel to each other, and the fewest of them may not suffice.
+    are parallel to each other, and the fewest of them may not suffice; beyond the limit only rows
+    on which the direction all but vanishes are taken.
     """
-    order = (rows @ direction).abs().argsort()
+    size, order = (rows @ direction).abs().sort()
+    most = max(most, int((size < ANGLE_TOLERANCE).sum()))
     count = fewest
     while count < most and null_vector(rows[order[:count]]) is None:
         count = min(2 * count, most)
@@ -99,10 +101,13 @@ def purify(
     order = (proposals @ rows.T).abs().argsort(dim=1)
     dimension, vectors = _kernels(rows[order[:, : max(minimum_zeros, problem.zeros_needed)]])
     pure = [vectors[dimension == 1][:, :, 0]]
-    rest = order[dimension != 1]
-    dimension, vectors = _kernels(rows[rest[:, : problem.zeros_needed]])
+    unclear = dimension != 1
+    dimension, vectors = _kernels(rows[order[unclear][:, : problem.zeros_needed]])
     pure.append(vectors[dimension == 1][:, :, 0])
     pure += [_split(rows, plane[:, :2], minimum_zeros) for plane in vectors[dimension == 2]]
+    # Rows of few active records are parallel, and so many need not span a hyperplane:
+    # `exact_direction` takes more of them.
+    pure.append(proposals[unclear][dimension > 2])
     return torch.cat(pure)
 
 

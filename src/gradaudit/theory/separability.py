@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+from scipy.special import logsumexp
 from scipy.stats import binom
 
 from gradaudit.errors import InputError
@@ -35,4 +37,6 @@ def log10_separable_by_chance(points: int, dimension: int) -> float:
         raise InputError("points, dimension", f"{points}, {dimension}", "N >= 0 and d >= 1")
     if points <= dimension:
         return 0.0
-    return float(binom.logcdf(dimension - 1, points - 1, 0.5)) / math.log(10)
+    # SciPy's logcdf is the logarithm of a sum that underflows; that of the terms does not.
+    terms = binom.logpmf(np.arange(dimension), points - 1, 0.5)
+    return min(float(logsumexp(terms)) / math.log(10), 0.0)

@@ -1,0 +1,1 @@
+"""Tests of the search; `planted` makes batches whose truth is known."""
