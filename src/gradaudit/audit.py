@@ -235,7 +235,27 @@ class _Session:
             network=network,
             image_shape=preprocessing.image_shape if preprocessing else None,
             sign=1.0 if self.update.observed_kind == "gradient" else -1.0,
+            total=self._total_weight(),
+            following=self._following(problem.layer.name),
         )
+
+    def _total_weight(self) -> float | None:
+        """What the update multiplies a mean gradient by, if it is what it says it is."""
+        if self.update.observed_kind == "gradient":
+            return 1.0
+        rate = self.update.step.learning_rate
+        return None if rate is None else -rate
+
+    def _following(self, name: str) -> Tensor | None:
+        """The linear function that the later layers would be without activations."""
+        names = [layer.name for layer, _ in self.plan.linear]
+        product: Tensor | None = None
+        for layer, _ in self.plan.linear[names.index(name) + 1 :]:
+            weight = layer.weight.to(self.place, torch.float64)
+            if product is not None and weight.shape[1] != len(product):
+                return None
+            product = weight if product is None else weight @ product
+        return product
 
     def _note(
         self,

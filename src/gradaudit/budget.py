@@ -68,6 +68,7 @@ class Control:
     listener: Callable[[Progress], None] | None = None
     _started: float = field(default_factory=time.monotonic)
     _stop: threading.Event = field(default_factory=threading.Event)
+    _whole_seconds: float | None = None
 
     @property
     def elapsed_seconds(self) -> float:
@@ -88,6 +89,9 @@ class Control:
         if self.interrupted:
             return "interrupted"
         if self.budget.seconds is not None and self.elapsed_seconds >= self.budget.seconds:
+            whole = self._whole_seconds
+            if whole is not None:
+                return f"this part's share of the time budget of {whole:g} seconds is used up"
             return f"the time budget of {self.budget.seconds:g} seconds is used up"
         if self.budget.submatrices is not None and submatrices >= self.budget.submatrices:
             return f"the budget of {self.budget.submatrices:,} submatrices is used up"
@@ -103,7 +107,8 @@ class Control:
             return self
         until = self.elapsed_seconds + part * max(self.budget.seconds - self.elapsed_seconds, 0.0)
         shared = Budget(max(until, 1e-9), self.budget.submatrices)
-        return Control(shared, self.listener, self._started, self._stop)
+        whole = self._whole_seconds or self.budget.seconds
+        return Control(shared, self.listener, self._started, self._stop, whole)
 
     def report(
         self,

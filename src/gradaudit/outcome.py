@@ -99,7 +99,10 @@ def _status(
     problem: Problem, role: str, inversion: Inversion, verdict: Verdict | None, recovered: int
 ) -> tuple[Status, str, str]:
     size = problem.batch_size
-    what = "records" if role == "input" else f"inputs of layer {problem.layer.name!r}"
+    what = "record" if role == "input" else "input"
+    if size != 1:
+        what += "s"
+    solved = "it was" if size == 1 else "every one was"
     if recovered and recovered == size:
         exact = "" if verdict is None or not verdict.evidence else _accuracy(verdict)
         scale = (
@@ -109,8 +112,8 @@ def _status(
         )
         return (
             Status.RECOVERED,
-            f"The gradient of layer {problem.layer.name!r} holds {size} distinct {what}, and every "
-            f"one was solved for{exact}.{scale}",
+            f"The gradient of layer {problem.layer.name!r} holds {size} distinct {what}, and "
+            f"{solved} solved for{exact}.{scale}",
             "Do not let a single client's update of such a batch be seen: use secure aggregation "
             "or differential privacy with noise above the gradient's size; a larger batch only "
             "raises the cost.",
@@ -118,7 +121,8 @@ def _status(
     if recovered:
         return (
             Status.PARTIAL,
-            f"{recovered} of {size} {what} are proven; {_why_not_more(problem, inversion)}",
+            f"Proven: {recovered} of {size} {what} of layer {problem.layer.name!r}; "
+            f"{_why_not_more(problem, inversion)}",
             "Treat the update as leaked. A larger budget may recover the rest.",
         )
     if inversion.stopped:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from scipy.stats import poisson
@@ -117,6 +118,9 @@ def examine(
     )
     values = directions @ problem.sparse.T
     informative = problem.informative(directions) & problem.live
+    if by_gradient and problem.batch_size == 1:
+        # A single record's silent neurons are exact zeros, whatever their noise.
+        informative |= problem.sparse[:, 0] == 0
     small = (values.abs() <= tolerance) & informative
     active = informative & (values.abs() > ACTIVE_TOLERANCES * tolerance)
     if by_gradient:
@@ -127,7 +131,7 @@ def examine(
     else:
         predicted, clear = values * records.sum(1, keepdim=True) > 0, active
     hard, soft = active & clear & ~predicted, small & clear & predicted
-    chance = _chance_zeros(values, tolerance, active)
+    chance = _chance_zeros(values, tolerance, active).cpu().numpy()
     gradient = problem.layer.weight_gradient
     leftover = gradient - gradients @ records
     return LayerEvidence(
@@ -142,7 +146,7 @@ def examine(
         clear=clear,
         hard=hard.sum(1),
         soft=soft.sum(1),
-        soft_allowed=tuple(int(poisson.isf(SOFT_MISMATCH_RATE, rate)) for rate in chance.tolist()),
+        soft_allowed=tuple(int(n) for n in np.atleast_1d(poisson.isf(SOFT_MISMATCH_RATE, chance))),
         determined=_determined(problem, small),
         left_over=largest_singular_value(leftover),
         only_rounding=is_rounding(
@@ -186,7 +190,8 @@ def _chance_zeros(
     count = active.sum(1).clamp(min=1)
     scale = ((values * active).square().sum(1) / count).sqrt()
     # A Gaussian's density at zero; twice, since the small ones are missing from the scale.
-    return 2 * 0.8 * (tolerance * active).sum(1) / scale.clamp(min=torch.finfo(scale.dtype).tiny)
+    expected = 2 * 0.8 * (tolerance * active).sum(1) / scale
+    return torch.nan_to_num(expected, nan=0.0, posinf=torch.inf).minimum(active.sum(1))
 
 
 def _determined(problem: Problem, small: Bool[Tensor, "b p"]) -> Bool[Tensor, " b"]:

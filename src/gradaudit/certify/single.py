@@ -1,0 +1,168 @@
+r"""Whether a rank of one is one record, or the weighted mean of several.
+
+The gradient of several records, :math:`\sum_i g_i x_i^T`, has rank one whenever their activation
+gradients are proportional, and then shows :math:`\sum_i w_i x_i` as if it were a record. That is so
+when the layer's output feeds a single linear function (two classes or one logit, and no activation
+that tells records apart), when the weights are so small that the loss hardly sees the record, or
+when the records are alike to within the gradient's rounding.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Protocol, runtime_checkable
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from gradaudit.linear.problem import Problem, Setting
+from gradaudit.linear.tolerances import CHANCE_LOG10, SINGLE_RECORD_ROWS
+
+# Records that lie this far apart, relative to their size, must be told apart.
+SINGLE_SPREAD = 1e-2
+# The same for records of one class in an output layer, where every record has its own zeros.
+CLASS_SPREAD = 1e-1
+# A second record must leave so many times more than what is left over.
+VISIBLE_FACTOR = 2.0
+# Of an activation gradient that the later layers' product explains: exactly linear.
+LINEAR_RESIDUAL = 1e-12
+
+
+@runtime_checkable
+class NetworkView(Protocol):
+    """What the network says about a record that reproduces its own share of the gradient."""
+
+    def confirms(self, j: int) -> bool:
+        """Whether the record's activation gradient is the observed one for one class only."""
+
+    def trace_of_two(self, j: int, spread: float) -> float:
+        """What two records, so far apart, would leave of rank two, at least; absolute."""
+
+
+def single_record_reason(
+    problem: Problem,
+    records: Float[Tensor, "1 n"],
+    gradients: Float[Tensor, "m 1"],
+    *,
+    mismatches: int,
+    judged: Bool[Tensor, " m"],
+    left_over: float,
+    only_rounding: bool,
+    view: NetworkView | None,
+    following: Float[Tensor, "c m"] | None,
+) -> str:
+    """Why a rank of one does not show one record; empty when it does.
+
+    Args:
+        problem: The layer.
+        records: The one record.
+        gradients: Its dL/dZ.
+        mismatches: Neurons that contradict the activation the record predicts.
+        judged: Neurons whose predicted activation is beyond doubt.
+        left_over: Largest singular value of what the record does not explain.
+        only_rounding: Whether that is no more than the observed type's rounding.
+        view: The network's opinion, if there is a network.
+        following: Product of the later layers' weights, if they are a chain.
+    """
+    live, total = int(problem.live.sum()), len(problem.live)
+    silence_tells = only_rounding and _masks_tell_apart(problem, judged, mismatches)
+    limit = VISIBLE_FACTOR * left_over
+    if view is not None and view.confirms(0):
+        if silence_tells or view.trace_of_two(0, SINGLE_SPREAD) > limit:
+            return ""
+        return (
+            "The network's gradient hardly depends on the record, so that one record cannot be "
+            "told from the mean of several."
+        )
+    if live < SINGLE_RECORD_ROWS:
+        return (
+            f"Only {live} neurons carry gradient; with fewer than {SINGLE_RECORD_ROWS} it can be "
+            "a mean of several records."
+        )
+    if live < total and mismatches:
+        return f"{total - live} neurons are silent, but not those that this record silences."
+    curvature = _curvature(problem, records, gradients, following) if live == total else 0.0
+    size = float(gradients.norm() * records.norm())
+    if silence_tells or SINGLE_SPREAD**2 / 2 * curvature * size > limit:
+        return ""
+    return (
+        "Nothing tells one record from the mean of several: the layer acts almost linearly on it, "
+        "or too few neurons are silent."
+    )
+
+
+def _curvature(
+    problem: Problem,
+    records: Float[Tensor, "1 n"],
+    gradients: Float[Tensor, "m 1"],
+    following: Float[Tensor, "c m"] | None,
+) -> float:
+    """How much the activation gradient's direction changes with the record, from 0 to 1."""
+    if following is None:
+        return _reach(problem, records)
+    curvature = _nonlinearity(gradients[:, 0], following)
+    if curvature <= LINEAR_RESIDUAL and len(following) > 2:
+        # A linear layer before several classes: the softmax still sees the record.
+        return _reach(problem, records)
+    return curvature
+
+
+def two_class_reason(
+    problem: Problem, judged: Bool[Tensor, " m"], mismatches: int, whole: bool
+) -> str:
+    """The same where two classes make activation gradients proportional; empty when none.
+
+    Args:
+        problem: The layer.
+        judged: Neurons whose predicted activation is beyond doubt.
+        mismatches: Neurons that contradict it.
+        whole: Whether the record's weight in the update is a whole number of records.
+    """
+    if problem.batch_size == 1 and not _masks_tell_apart(problem, judged, mismatches):
+        return (
+            "The network has one logit or two classes, and too few neurons are silent to tell one "
+            "record from the mean of several."
+        )
+    if not whole:
+        return (
+            "Its weight in the update is no whole number of records: with one logit or two classes "
+            "it can be the mean of several similar records, or the loss is another one than given."
+        )
+    return ""
+
+
+def reach_reason(problem: Problem, records: Float[Tensor, "b n"], left_over: float) -> str:
+    """Why an output layer's records may be means of classes; empty when they are not."""
+    size = float(problem.factors.values[-1])
+    # Records that differ by all of their size, so that only vanishing weights are refused.
+    if _reach(problem, records) * size > VISIBLE_FACTOR * left_over:
+        return ""
+    return (
+        "The layer's weights are so small that records of one class have the same gradient; what "
+        "is found can be their mean."
+    )
+
+
+def _masks_tell_apart(problem: Problem, judged: Bool[Tensor, " m"], mismatches: int) -> bool:
+    """Whether another, independent record would hardly silence the same neurons.
+
+    Two records agree on a neuron that is silent with probability f in f^2 + (1 - f)^2 of cases.
+    """
+    count = int(judged.sum())
+    silent = int((judged & ~problem.live).sum())
+    if mismatches or not count or problem.setting is not Setting.SPARSE_GRADIENT:
+        return False
+    share = silent / count
+    return count * math.log10(share**2 + (1 - share) ** 2) <= CHANCE_LOG10
+
+
+def _nonlinearity(gradient: Float[Tensor, " m"], following: Float[Tensor, "c m"]) -> float:
+    """Part of an activation gradient that later layers without activations would not give."""
+    basis = torch.linalg.svd(following.T, full_matrices=False).U
+    return float((gradient - basis @ (basis.T @ gradient)).norm() / gradient.norm())
+
+
+def _reach(problem: Problem, records: Float[Tensor, "b n"]) -> float:
+    """How far records move the layer's output, from 0 to 1 where a softmax saturates."""
+    return min(1.0, float((problem.layer.weight @ records.T).abs().max()))
