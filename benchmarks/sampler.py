@@ -79,7 +79,8 @@ def main() -> None:
         "",
         "Submatrices a second, screen included, best of three rounds of "
         f"{arguments.submatrices:,}; relative to the first line of the same run. Peak memory is "
-        "what the case, factoring included, added to the process. Other work on the machine sways absolute figures.",
+        "what the case, factoring included, added to the process. Two threads gain nothing, and "
+        "lose much, while another process uses one of the cores.",
         "",
         "| m | b | threads | submatrices/s | relative | peak MiB |",
         "|---:|---:|---:|---:|---:|---:|",
