@@ -56,6 +56,8 @@ def sparse_columns(problem, pool: Pool) -> torch.Tensor:
 @pytest.mark.parametrize("setting", list(Setting))
 def test_it_finds_the_records_of_an_easy_batch(name, setting):
     planted = plant(gaussian(4, 40, 1), width=100, setting=setting)
+    if setting not in PROPOSERS[name].settings:
+        pytest.skip("not a setting that this proposer searches")
     pool = found_by(name, planted.problem)
     agreement = (pool.directions @ planted.true_directions.T).abs()
     assert bool((agreement.amax(0) > 1 - 1e-10).all())
@@ -124,6 +126,8 @@ def test_the_global_generator_is_left_alone(name):
 @pytest.mark.parametrize("limit", [1, 100, 3000])
 def test_no_more_candidates_than_the_budget_allows(name, limit):
     problem = plant(gaussian(20, 60, 1), width=120).problem
+    if not PROPOSERS[name].by_sparsity:
+        pytest.skip("the budget of submatrices is not this proposer's")
     control = Control(Budget(seconds=None, submatrices=limit))
     inversion = invert(problem, proposer=name, generator=seeded(0), control=control)
     unit = PROPOSERS[name](problem).unit
@@ -133,7 +137,7 @@ def test_no_more_candidates_than_the_budget_allows(name, limit):
 
 
 def test_the_time_budget_ends_the_search(name):
-    problem = plant(gaussian(24, 60, 1), width=120).problem
+    problem = plant(gaussian(58, 60, 1), width=120).problem
     started = time.monotonic()
     control = Control(Budget(seconds=0.2, submatrices=None))
     inversion = invert(problem, proposer=name, generator=seeded(0), control=control)
@@ -142,7 +146,7 @@ def test_the_time_budget_ends_the_search(name):
 
 
 def test_another_thread_can_interrupt(name):
-    problem = plant(gaussian(24, 60, 1), width=120).problem
+    problem = plant(gaussian(58, 60, 1), width=120).problem
     control = Control(Budget(seconds=60.0, submatrices=None))
     timer = threading.Timer(0.2, control.interrupt)
     timer.start()
@@ -179,10 +183,12 @@ def test_a_keyboard_interrupt_keeps_what_was_found(name):
     [(2, 2, 2), (2, 3, 4), (3, 3, 3), (5, 5, 40), (8, 60, 8), (12, 60, 10), (40, 10, 30)],
 )
 def test_odd_problems_end_without_an_exception(name, setting, dtype, batch, inputs, width):
+    if setting not in PROPOSERS[name].settings:
+        pytest.skip("not a setting that this proposer searches")
     planted = plant(gaussian(batch, inputs, 3), width=width, setting=setting, factor_like=dtype)
     if planted.problem.batch_size < 2:
         pytest.skip("a rank of one or none is not searched")
-    control = Control(Budget(seconds=2.0, submatrices=600))
+    control = Control(Budget(seconds=0.5, submatrices=600))
     inversion = invert(planted.problem, proposer=name, generator=seeded(0), control=control)
     assert inversion.batch is None or bool(torch.isfinite(inversion.batch.records).all())
 

@@ -40,11 +40,8 @@ def completions(problem: Problem, directions: Float[Tensor, "k b"]) -> Float[Ten
     if problem.setting is not Setting.SPARSE_GRADIENT or not 1 <= missing <= LARGEST_MISSING:
         return none
     basis = torch.linalg.svd(directions, full_matrices=True)[2][len(directions) :]
-    loads = (problem.preactivation_map * problem.factors.values) @ basis.T
-    bias, bias_gradient = problem.layer.bias, problem.layer.bias_gradient
-    if bias is not None and bias_gradient is not None:
-        loads = loads + bias[:, None] * (basis @ (problem.factors.left.T @ bias_gradient))
-    loads = loads[problem.live]
+    # Without a bias gradient the bias is left out, as the record's scale against it is unknown.
+    loads = problem.activation_map[problem.live, : problem.batch_size] @ basis.T
     patterns = loads @ _representatives(loads) <= 0
     return _null_vectors(problem, torch.cat([patterns, ~patterns], dim=1).T)
 

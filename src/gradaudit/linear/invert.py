@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import torch
+from jaxtyping import Float
+from torch import Tensor
 
 from gradaudit.budget import Control
 from gradaudit.linear.complete import completions
 from gradaudit.linear.disaggregate import Batch, disaggregate
 from gradaudit.linear.pool import Pool
 from gradaudit.linear.problem import Problem
-from gradaudit.linear.proposers import PROPOSERS
+from gradaudit.linear.proposers import PROPOSERS, Proposer
 from gradaudit.linear.select import Selection, greedy_filter, sparsest_basis
 from gradaudit.linear.sparsity import SparsityFilter
 from gradaudit.theory import coupon_collector
@@ -43,7 +45,7 @@ class Inversion:
 def invert(
     problem: Problem,
     *,
-    proposer: str,
+    proposer: str | Sequence[str],
     generator: torch.Generator,
     control: Control,
     accept: Callable[[Batch], bool] | None = None,
@@ -53,7 +55,7 @@ def invert(
 
     Args:
         problem: The layer.
-        proposer: A name in the registry of proposers.
+        proposer: A name in the registry of proposers, or several that share the time.
         generator: Of all randomness, on the problem's device.
         control: Budget, progress and interruption.
         accept: Shared code's judgement of a complete reconstruction; ends the search early where
@@ -64,41 +66,41 @@ def invert(
     Returns:
         The best reconstruction with counters.
     """
-    search = PROPOSERS[proposer](problem)
+    names = (proposer,) if isinstance(proposer, str) else proposer
+    team = [_Member(PROPOSERS[name](problem)) for name in names]
     pool = Pool(problem)
     sparsity = SparsityFilter(problem)
     clock = _Clock()
     selection: Selection | None = None
-    tried, stopped = 0, ""
+    stopped = ""
     try:
         while True:
+            # The member that has worked least is next: each gets its share, whatever a round of
+            # it costs, and all profit from what any of them finds.
+            member = min(team, key=lambda other: other.cost)
             with clock.phase("propose"):
-                limit = control.budget.submatrices
-                proposals = search.propose(
-                    generator,
-                    sparsity.minimum_zeros,
-                    at_most=None if limit is None else max(limit - tried, 1),
-                )
-            tried += proposals.tried
+                proposals = member.propose(generator, pool, sparsity, control.budget.submatrices)
             with clock.phase("verify"):
-                new = pool.add(proposals.directions, sparsity.minimum_zeros)
+                minimum = sparsity.minimum_zeros if member.search.by_sparsity else 0
+                new = pool.add(proposals, max(minimum, problem.zeros_needed + 1))
                 if new and complete:
                     new += _complete(problem, pool)
-            sparsity.observe(proposals.tried, new)
+            if member.search.by_sparsity:
+                sparsity.observe(member.last_tried, new)
             if new and len(pool) >= problem.batch_size:
                 with clock.phase("select"):
                     selection = greedy_filter(problem, pool)
                 if selection is not None and _is_done(problem, pool, selection, accept):
                     break
-            found = min(len(pool), problem.batch_size)
             control.report(
-                f"layer {problem.layer.name}: {search.unit}",
-                tried=tried,
-                found=found,
+                f"layer {problem.layer.name}: {member.search.unit}",
+                tried=member.tried,
+                found=min(len(pool), problem.batch_size),
                 wanted=problem.batch_size,
                 seconds_left=_seconds_left(pool, problem.batch_size, control.elapsed_seconds),
             )
-            stopped = control.stop_reason(tried) or ""
+            submatrices = max(m.tried * m.search.by_sparsity for m in team)
+            stopped = control.stop_reason(submatrices) or ""
             if stopped:
                 break
     except KeyboardInterrupt:
@@ -113,7 +115,7 @@ def invert(
         with clock.phase("disaggregate"):
             batch = disaggregate(problem, pool.directions[selection.chosen])
     counters = {
-        search.unit: float(tried),
+        **{member.search.unit: float(member.tried) for member in team},
         "hits": float(pool.hits[selection.chosen].sum() if selection else pool.hits.sum()),
         "candidate_directions": float(len(pool)),
         "rejected_proposals": float(pool.rejected),
@@ -154,6 +156,34 @@ def _seconds_left(pool: Pool, wanted: int, elapsed: float) -> float | None:
     if hits < 3 or len(pool) >= wanted:
         return None
     return elapsed / hits * coupon_collector(wanted, len(pool))
+
+
+class _Member:
+    """A proposer at work: what it has tried and what that cost."""
+
+    def __init__(self, search: Proposer) -> None:
+        self.search = search
+        self.tried = self.last_tried = 0
+        self.cost = 0.0
+
+    def propose(
+        self,
+        generator: torch.Generator,
+        pool: Pool,
+        sparsity: SparsityFilter,
+        limit: int | None,
+    ) -> Float[Tensor, "k b"]:
+        budgeted = limit is not None and self.search.by_sparsity
+        proposals = self.search.propose(
+            generator,
+            sparsity.minimum_zeros,
+            found=pool.directions,
+            at_most=max(limit - self.tried, 1) if limit is not None and budgeted else None,
+        )
+        self.last_tried = proposals.tried
+        self.tried += proposals.tried
+        self.cost += proposals.cost
+        return proposals.directions
 
 
 class _Clock:

@@ -50,6 +50,9 @@ class Problem:
         live: Rows of F that are not zero for every record.
         unit_rows: The live rows of F, scaled to unit norm (zeros stay zeros).
         preactivation_map: W V: a record x = V c has pre-activation (W V) c + bias.
+        activation_map: Row i is a_i: neuron i is active for the record whose row of Q^-1 is p, up
+            to a positive factor, where a_i . p > 0. One more column, for the bias, where no bias
+            gradient ties it to the record's scale.
         observed_eps: Relative rounding of the coarsest dtype that holds the gradient's entries.
     """
 
@@ -62,6 +65,7 @@ class Problem:
     live: Bool[Tensor, " p"]
     unit_rows: Float[Tensor, "l b"]
     preactivation_map: Float[Tensor, "m b"]
+    activation_map: Float[Tensor, "m d"]
     observed_eps: float
 
     @property
@@ -139,6 +143,7 @@ def build_problem(layer: LinearLayer, factors: Factors, setting: Setting) -> Pro
     live = (gradient != 0).any(1 if by_rows else 0)
     # A live row can still be below what float64 resolves in F; it then says nothing.
     live &= norms[:, 0] > 1e3 * torch.finfo(torch.float64).eps
+    preactivation_map = wide.weight @ factors.right
     return Problem(
         layer=wide,
         factors=factors,
@@ -148,7 +153,8 @@ def build_problem(layer: LinearLayer, factors: Factors, setting: Setting) -> Pro
         noise_shape=_noise_shape(factors, by_rows),
         live=live,
         unit_rows=sparse[live] / norms[live],
-        preactivation_map=wide.weight @ factors.right,
+        preactivation_map=preactivation_map,
+        activation_map=_activation_map(wide, factors, preactivation_map),
         observed_eps=max(torch.finfo(effective_dtype(layer.weight_gradient)).eps, FLOAT64_EPS),
     )
 
@@ -163,3 +169,20 @@ def _noise_shape(factors: Factors, by_rows: bool) -> Float[Tensor, "b b"]:
     mean = profile.square().mean().sqrt()
     profile = profile / mean if float(mean) > 0 else torch.ones_like(profile)
     return torch.linalg.qr(profile[:, None] * dense / factors.values, mode="r").R
+
+
+def _activation_map(
+    layer: LinearLayer, factors: Factors, preactivation_map: Float[Tensor, "m b"]
+) -> Float[Tensor, "m d"]:
+    r"""W V S, with the bias where it belongs.
+
+    The record of the row p is :math:`x = V S p / s` with
+    :math:`s = p \cdot U^T \partial L / \partial b`, so that :math:`s\,(W x + \beta)` is
+    :math:`(W V S + \beta\, (U^T \partial L / \partial b)^T)\, p`.
+    """
+    scaled = preactivation_map * factors.values
+    if layer.bias is None:
+        return scaled
+    if layer.bias_gradient is None:
+        return torch.cat([scaled, layer.bias[:, None]], dim=1)
+    return scaled + layer.bias[:, None] * (factors.left.T @ layer.bias_gradient)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from gradaudit.linear.problem import Problem
+from gradaudit.linear.proposers.halfspace import HalfSpaceSearch
 from gradaudit.linear.proposers.protocol import Proposals, Proposer
 from gradaudit.linear.proposers.submatrix import SubmatrixSampler
 
-PROPOSERS: dict[str, Callable[[Problem], Proposer]] = {
+PROPOSERS: dict[str, type[HalfSpaceSearch] | type[SubmatrixSampler]] = {
+    "halfspace": HalfSpaceSearch,
     "spear": SubmatrixSampler,
 }
 
-__all__ = ["PROPOSERS", "Proposals", "Proposer", "SubmatrixSampler"]
+__all__ = ["PROPOSERS", "HalfSpaceSearch", "Proposals", "Proposer", "SubmatrixSampler"]

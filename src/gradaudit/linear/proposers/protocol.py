@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
+
+from gradaudit.linear.problem import Setting
 
 
 @dataclass(frozen=True, eq=False)
@@ -17,12 +19,17 @@ class Proposals:
     Attributes:
         directions: Unit vectors, right to about search precision; the pool makes them exact.
         tried: How many candidates the round went through to find them.
+        cost: About how much arithmetic that took, in floating-point operations at the speed of
+            large matrix products. Proposers that work together share by it, and not by the clock,
+            so that the same seed gives the same search.
     """
 
     directions: Float[Tensor, "k b"]
     tried: int
+    cost: float
 
 
+@runtime_checkable
 class Proposer(Protocol):
     """Proposes directions for one problem, round by round.
 
@@ -34,13 +41,27 @@ class Proposer(Protocol):
     def unit(self) -> str:
         """What `Proposals.tried` counts, in the plural, such as ``"submatrices"``."""
 
+    @property
+    def settings(self) -> tuple[Setting, ...]:
+        """The settings it can search."""
+
+    @property
+    def by_sparsity(self) -> bool:
+        """Whether the sparsity filter's threshold applies to what it proposes."""
+
     def propose(
-        self, generator: torch.Generator, minimum_zeros: int, *, at_most: int | None = None
+        self,
+        generator: torch.Generator,
+        minimum_zeros: int,
+        *,
+        found: Float[Tensor, "f b"] | None = None,
+        at_most: int | None = None,
     ) -> Proposals:
         """Run one round of a length that progress and budgets can be checked between.
 
         Args:
             generator: Of all randomness.
             minimum_zeros: Directions with fewer zeros than this are not wanted for now.
+            found: Directions that are in the pool already, for those who can use them.
             at_most: Candidates that the budget still allows, at least 1; None for no limit.
         """

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from gradaudit.linear.problem import Problem
+from gradaudit.linear.problem import Problem, Setting
 from gradaudit.linear.proposers.protocol import Proposals
 
 # Submatrices per round; the paper's own batch size. Rounds begin small and double up to it, since
@@ -15,6 +15,8 @@ ROUND = 10_000
 FIRST_ROUND = 256
 # Submatrices at once; larger blocks fall out of a core's cache and run at half the speed.
 BLOCK = 2_048
+# Factorising thousands of small matrices is so many times slower than one large product.
+SMALL_MATRICES = 8.0
 # Relative size below which an entry counts as near zero while screening in float32: a kernel of a
 # submatrix with condition number 1e3 is right to about 1e-4.
 SCREEN_TOLERANCE = 1e-3
@@ -44,6 +46,8 @@ class SubmatrixSampler:
     """
 
     unit = "submatrices"
+    by_sparsity = True
+    settings = (Setting.SPARSE_GRADIENT, Setting.SPARSE_INPUT)
 
     def __init__(
         self, problem: Problem, *, round_size: int = ROUND, dtype: torch.dtype = torch.float32
@@ -57,13 +61,19 @@ class SubmatrixSampler:
         self._tolerance = float(torch.clamp(relative * 10, SCREEN_TOLERANCE, 30 * SCREEN_TOLERANCE))
 
     def propose(
-        self, generator: torch.Generator, minimum_zeros: int, *, at_most: int | None = None
+        self,
+        generator: torch.Generator,
+        minimum_zeros: int,
+        *,
+        found: Float[Tensor, "f b"] | None = None,
+        at_most: int | None = None,
     ) -> Proposals:
         """Try one round of submatrices.
 
         Args:
             generator: On the rows' device.
             minimum_zeros: Entries of the product with all rows that must nearly vanish.
+            found: Not used: submatrices are drawn blindly.
             at_most: Submatrices that the budget still allows; None for no limit.
 
         Returns:
@@ -72,7 +82,7 @@ class SubmatrixSampler:
         wanted = self._round_size if at_most is None else min(self._round_size, at_most)
         if len(self._rows) < max(minimum_zeros, self._rows.shape[1] - 1):
             # No direction can have so many zeros; nothing is left to try.
-            return Proposals(self._rows[:0].clone(), wanted)
+            return Proposals(self._rows[:0].clone(), wanted, self._cost(wanted))
         passed = []
         done = 0
         while done < wanted:
@@ -81,7 +91,12 @@ class SubmatrixSampler:
             passed.append(self._screen(kernels, minimum_zeros, generator))
             done += block
         self._round_size = min(2 * self._round_size, self._largest_round)
-        return Proposals(torch.cat(passed), done)
+        return Proposals(torch.cat(passed), done, self._cost(done))
+
+    def _cost(self, submatrices: int) -> float:
+        size = self._rows.shape[1]
+        screened = min(len(self._rows), SCREEN_ROWS)
+        return SMALL_MATRICES * submatrices * (size**3 + 2.0 * size * screened)
 
     def _kernels(self, count: int, generator: torch.Generator) -> Float[Tensor, "k b"]:
         rows, size = self._rows, self._rows.shape[1]

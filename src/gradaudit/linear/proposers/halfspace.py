@@ -1,0 +1,190 @@
+"""The half-space search: directions found with the weights, not only with the gradient."""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from gradaudit.linear.problem import Problem, Setting
+from gradaudit.linear.proposers.protocol import Proposals
+from gradaudit.linear.select import sparsest_basis
+from gradaudit.linear.sharpen import sharpen
+
+# Starts in the first round; as many again whenever a round finds nothing new, up to the limit.
+STARTS = 300
+LARGEST_STARTS = 4_800
+ITERATIONS = 100
+# Weight of the sparsity contrast beside the half-space one.
+CONTRAST = 2.0
+# Candidates that agree more than this are one; the best-ranked stands for them.
+SAME = 0.8
+# The same for a direction that was found before.
+KNOWN = 0.9
+# Candidates sharpened a round, the best-ranked first.
+SHARPENED = 64
+
+
+class HalfSpaceSearch:
+    r"""Ties each direction to the half-space of neurons that its record activates.
+
+    A record's direction q and its row p of :math:`Q^{-1}` belong together: :math:`u_i \cdot q`
+    vanishes unless :math:`a_i \cdot p > 0`, with :math:`u_i` the rows of U and :math:`a_i` the
+    rows of the activation map. The third moment of (a, u, u) is diagonal in the true pairs up to
+    sampling noise, and needs far fewer neurons than the fourth moment of u alone. With rows
+    whitened (U~, A~), from starts q at rows of U~ and at their sums and differences, all at once:
+
+    .. math::
+        y &= \tilde U q, \qquad s = -e^{-y^2/2} - \operatorname{mean}, \qquad
+        p = \tilde A^T s / \lVert \cdot \rVert, \qquad z = \tilde A p \\
+        q &\leftarrow \tilde U^T (\operatorname{sign}(z)\, y) / m
+            + \alpha\, [\operatorname{mean}((1 - y^2) e^{-y^2/2})\, q
+            - \tilde U^T (y e^{-y^2/2}) / m] + q / 2, \text{ normalised}
+
+    Directions found before narrow the search: every other p is orthogonal to them, so that A~
+    loses a dimension for each. Candidates are ranked by
+    :math:`\operatorname{mean}(\operatorname{sign}(z)\, y^2) + 2 \operatorname{mean}(e^{-y^2/2})`,
+    thinned out, and sharpened by expectation-maximisation.
+
+    Args:
+        problem: A layer in the sparse-gradient setting.
+        starts: In the first round.
+        dtype: Of the search.
+
+    Source:
+        Ours. The left contrast is FastICA's.
+    """
+
+    unit = "starts"
+    by_sparsity = False
+    settings = (Setting.SPARSE_GRADIENT,)
+
+    def __init__(
+        self, problem: Problem, *, starts: int = STARTS, dtype: torch.dtype = torch.float32
+    ) -> None:
+        if problem.setting not in self.settings:
+            raise ValueError(f"the half-space search does not search a {problem.setting.value}")
+        self._problem = problem
+        self._dtype = dtype
+        self._starts = starts
+        self._found = -1
+        # Rows of equal norm: a neuron that fires for many records weighs no more than another.
+        basis, self._triangle = torch.linalg.qr(problem.unit_rows)
+        self._rows = (basis * len(basis) ** 0.5).to(dtype)
+        self._activation = problem.activation_map[problem.live]
+
+    def propose(
+        self,
+        generator: torch.Generator,
+        minimum_zeros: int,
+        *,
+        found: Float[Tensor, "f b"] | None = None,
+        at_most: int | None = None,
+    ) -> Proposals:
+        """Run one round of starts.
+
+        Args:
+            generator: On the rows' device.
+            minimum_zeros: Not used: the half-space test takes its place.
+            found: Directions already in the pool.
+            at_most: Starts that the budget still allows.
+        """
+        found = self._problem.unit_rows[:0] if found is None else found
+        if len(found) == self._found:
+            self._starts = min(2 * self._starts, LARGEST_STARTS)
+        self._found = len(found)
+        count = self._starts if at_most is None else min(self._starts, at_most)
+        none = self._problem.unit_rows[:0]
+        if len(self._rows) <= self._problem.zeros_needed:
+            return Proposals(none, count, self._cost(count, 0))
+        known = found[sparsest_basis(found)] if len(found) else found
+        features = self._features(known)
+        if features.shape[1] == 0:
+            return Proposals(none, count, self._cost(count, 0))
+        known = torch.nn.functional.normalize(known @ self._triangle.T, dim=1).to(self._dtype)
+        current = self._iterate(self._starting_points(count, known, generator), features)
+        sides, score = self._judge(current, features)
+        chosen = _distinct(current, score, known)
+        sharp = sharpen(
+            self._rows,
+            features,
+            current[chosen],
+            sides[chosen],
+            zeros=self._problem.zeros_needed,
+        ).to(self._triangle)
+        # Back from whitened coordinates.
+        directions = torch.linalg.solve_triangular(self._triangle, sharp.T, upper=True).T
+        directions = torch.nn.functional.normalize(directions, dim=1)
+        return Proposals(directions, count, self._cost(count, len(chosen)))
+
+    def _cost(self, starts: int, sharpened: int) -> float:
+        """Four products an iteration and as much again for the exponentials; two Gram matrices."""
+        size = float(len(self._rows) * self._rows.shape[1])
+        return starts * ITERATIONS * 16.0 * size + sharpened * 60.0 * size * self._rows.shape[1]
+
+    def _features(self, known: Float[Tensor, "f b"]) -> Float[Tensor, "l d"]:
+        """The activation map, less what the known directions fix, whitened."""
+        size = self._problem.batch_size
+        left = torch.linalg.svd(known, full_matrices=True)[2][len(known) :]
+        narrowed = self._activation[:, :size] @ left.T
+        basis = torch.linalg.qr(torch.cat([narrowed, self._activation[:, size:]], dim=1)).Q
+        return (basis * len(basis) ** 0.5).to(self._dtype)
+
+    def _starting_points(
+        self, count: int, known: Float[Tensor, "f b"], generator: torch.Generator
+    ) -> Float[Tensor, "k b"]:
+        """Rows, and sums and differences of two rows, outside the span of what is known."""
+        device, rows = self._rows.device, len(self._rows)
+        first, second = torch.randint(rows, (2, count), generator=generator, device=device)
+        sign = torch.randint(-1, 2, (count, 1), generator=generator, device=device)
+        points = self._rows[first] + sign * self._rows[second]
+        if len(known):
+            span = torch.linalg.qr(known.T).Q
+            points = points - (points @ span) @ span.T
+        return torch.nn.functional.normalize(points, dim=1)
+
+    def _iterate(
+        self, current: Float[Tensor, "k b"], features: Float[Tensor, "l d"]
+    ) -> Float[Tensor, "k b"]:
+        rows, scale = self._rows, 1.0 / len(self._rows)
+        for _ in range(ITERATIONS):
+            entries = current @ rows.T
+            bell = torch.exp(-entries.square() / 2)
+            side = torch.sign(_half_space(bell, features))
+            contrast = ((1 - entries.square()) * bell).mean(1, keepdim=True) * current
+            step = ((side - CONTRAST * bell) * entries) @ rows * scale
+            current = torch.nn.functional.normalize(step + CONTRAST * contrast + current / 2, dim=1)
+        return current
+
+    def _judge(
+        self, current: Float[Tensor, "k b"], features: Float[Tensor, "l d"]
+    ) -> tuple[Float[Tensor, "k l"], Float[Tensor, " k"]]:
+        """Each candidate's half-space, and how good the pair is."""
+        entries = current @ self._rows.T
+        bell = torch.exp(-entries.square() / 2)
+        sides = _half_space(bell, features)
+        return sides, (torch.sign(sides) * entries.square()).mean(1) + 2 * bell.mean(1)
+
+
+def _half_space(bell: Float[Tensor, "k l"], features: Float[Tensor, "l d"]) -> Tensor:
+    """The half-space whose neurons have the largest entries: large where the bell is small."""
+    pattern = bell.mean(1, keepdim=True) - bell
+    return torch.nn.functional.normalize(pattern @ features, dim=1) @ features.T
+
+
+def _distinct(
+    current: Float[Tensor, "k b"], score: Float[Tensor, " k"], known: Float[Tensor, "f b"]
+) -> Int[Tensor, " c"]:
+    """The best-ranked candidates that are neither known nor each other's repeats."""
+    fresh = torch.ones_like(score, dtype=torch.bool)
+    if len(known):
+        fresh = (current @ known.T).abs().amax(1) <= KNOWN
+    alike = (current @ current.T).abs() > SAME
+    chosen: list[int] = []
+    for candidate in score.argsort(descending=True).tolist():
+        if len(chosen) == SHARPENED:
+            break
+        if bool(fresh[candidate]):
+            chosen.append(candidate)
+            fresh &= ~alike[candidate]
+    return torch.tensor(chosen, dtype=torch.int64, device=current.device)
