@@ -16,16 +16,18 @@ from gradaudit.evidence import Certificate, Check, RecordEvidence
 from gradaudit.linear.problem import Problem
 from gradaudit.linear.tolerances import (
     COPIES_TOLERANCE,
+    FLOAT64_EPS,
     GRADIENT_RELATIVE_LIMIT,
     GRADIENT_ROUNDINGS,
     RECORD_RELATIVE_ERROR,
     RESIDUAL_FACTOR,
+    ZERO_ROUNDINGS,
 )
 
 # Pairs of records around a proposed one that the network is asked about.
 PROBES = 6
 # Small enough to change no neuron's activation, for a derivative.
-SMALL_SPREAD = 1e-6
+SMALL_SPREAD = 1e-4
 # Copies of the rarest record, where copies must tell one record from a mean of several: with
 # more, any proportion is nearly that of whole numbers.
 LARGEST_BASE = 4
@@ -67,7 +69,7 @@ class NetworkJudge:
             if not self._swapped:
                 self._read(best_labels(fits, sign), total)
         self._check = self._full_gradient_check()
-        self._traces: dict[tuple[int, float], float] = {}
+        self._curvatures: dict[int, float] = {}
 
     def _read(self, labelling: Labelling, total: float | None) -> None:
         self._labelling = labelling
@@ -115,34 +117,40 @@ class NetworkJudge:
         r"""What two records around a record, of its class, would leave of rank two, at least.
 
         Records :math:`x \pm d` leave :math:`w (g(x + d) - g(x - d)) d^T / 2` that one record does
-        not; the smallest norm over some random d.
+        not, except for what is a multiple of :math:`g(x) d^T`. By the derivative at x, as if no
+        neuron changed its activation; the smallest norm over some random d.
 
         Args:
             j: Which record.
             spread: Size of d, relative to the record's.
         """
-        key = (j, spread)
-        if key not in self._traces:
-            record = self._records[j]
-            generator = torch.Generator().manual_seed(0)
-            steps = torch.randn(PROBES, len(record), generator=generator, dtype=torch.float64)
-            size = spread * record.norm()
-            steps = steps.to(record)
-            steps = steps / steps.norm(dim=1, keepdim=True) * size
-            around = torch.cat([record + steps, record - steps])
-            labels = self._labelling.labels[j].expand(len(around))
-            ahead, behind = self._network.activation_gradients(around, labels).chunk(2)
-            least = (ahead - behind).norm(dim=1).min() / 2 * size
-            self._traces[key] = float(least * self._labelling.weights[j].abs())
-        return self._traces[key]
+        if j not in self._curvatures:
+            self._curvatures[j] = self._curvature(j)
+        gradient = self._found.gradients[:, j].norm() * self._records[j].norm()
+        return self._curvatures[j] * spread**2 * float(gradient)
+
+    def _curvature(self, j: int) -> float:
+        """Relative change of the activation gradient's direction for one of the record."""
+        record = self._records[j]
+        generator = torch.Generator().manual_seed(0)
+        steps = torch.randn(PROBES, len(record), generator=generator, dtype=torch.float64)
+        steps = steps.to(record)
+        steps = steps / steps.norm(dim=1, keepdim=True) * (SMALL_SPREAD * record.norm())
+        around = torch.cat([record + steps, record - steps])
+        labels = self._labelling.labels[j].expand(len(around))
+        ahead, behind = self._network.activation_gradients(around, labels).chunk(2)
+        middle, change = (ahead + behind) / 2, (ahead - behind) / 2
+        square = middle.square().sum(1, keepdim=True).clamp(min=torch.finfo(middle.dtype).tiny)
+        turned = change - middle * ((change * middle).sum(1, keepdim=True) / square)
+        relative = float((turned.norm(dim=1) / square[:, 0].sqrt()).min())
+        return 0.0 if relative <= ZERO_ROUNDINGS * FLOAT64_EPS else relative / SMALL_SPREAD
 
     def _error_allowed(self, j: int) -> float:
         """Error of a record, per entry, that its activation gradient's tolerance would not show."""
-        record, gradient = self._records[j], self._found.gradients[:, j]
-        moved = self.trace_of_two(j, SMALL_SPREAD) / float(gradient.norm() * record.norm())
-        sensitivity = moved / SMALL_SPREAD**2
+        record = self._records[j]
+        unit = self.trace_of_two(j, 1.0) / float(self._found.gradients[:, j].norm() * record.norm())
         size = float(record.square().mean().sqrt())
-        return float(self._tolerances[j]) * size / sensitivity if sensitivity else float("inf")
+        return float(self._tolerances[j]) * size / unit if unit else float("inf")
 
     def evidence(self, evidence: list[RecordEvidence]) -> list[RecordEvidence]:
         """Add labels, copies and residuals; certify what the network alone proves."""

@@ -21,6 +21,10 @@ from gradaudit.linear.tolerances import CHANCE_LOG10, SINGLE_RECORD_ROWS
 
 # Records that lie this far apart, relative to their size, must be told apart.
 SINGLE_SPREAD = 1e-2
+# The same where the record also silences just the neurons it must.
+SILENT_SPREAD = 5e-2
+# Rounding above which silent neurons alone do not tell records apart: that of float32.
+FINE_EPS = 1e-6
 # The same for records of one class in an output layer, where every record has its own zeros.
 CLASS_SPREAD = 1e-1
 # A second record must leave so many times more than what is left over.
@@ -67,13 +71,15 @@ def single_record_reason(
     """
     live, total = int(problem.live.sum()), len(problem.live)
     silence_tells = only_rounding and _masks_tell_apart(problem, judged, mismatches)
+    fine = problem.observed_eps <= FINE_EPS
     limit = VISIBLE_FACTOR * left_over
     if view is not None and view.confirms(0):
-        if silence_tells or view.trace_of_two(0, SINGLE_SPREAD) > limit:
+        spread = SILENT_SPREAD if silence_tells else SINGLE_SPREAD
+        if view.trace_of_two(0, spread) > limit:
             return ""
         return (
-            "The network's gradient hardly depends on the record, so that one record cannot be "
-            "told from the mean of several."
+            "The network's gradient depends so little on the record, for the update's rounding or "
+            "noise, that one record cannot be told from the mean of several."
         )
     if live < SINGLE_RECORD_ROWS:
         return (
@@ -84,11 +90,11 @@ def single_record_reason(
         return f"{total - live} neurons are silent, but not those that this record silences."
     curvature = _curvature(problem, records, gradients, following) if live == total else 0.0
     size = float(gradients.norm() * records.norm())
-    if silence_tells or SINGLE_SPREAD**2 / 2 * curvature * size > limit:
+    if (silence_tells and fine) or SINGLE_SPREAD**2 / 2 * curvature * size > limit:
         return ""
     return (
         "Nothing tells one record from the mean of several: the layer acts almost linearly on it, "
-        "or too few neurons are silent."
+        "too few neurons are silent, or the update is rounded too coarsely."
     )
 
 
