@@ -1,16 +1,43 @@
 """Audit federated-learning updates: recover, and prove, the private records a gradient reveals."""
 
-from gradaudit import clients, data, metrics, models, report, theory
-from gradaudit.audit import audit
-from gradaudit.budget import Budget, Control, Progress
-from gradaudit.capture import load_update
-from gradaudit.errors import GradauditError, InputError, MissingExtraError
-from gradaudit.evidence import Status
-from gradaudit.preprocessing import Column, Preprocessing
-from gradaudit.result import AuditResult
-from gradaudit.truth import Truth
-from gradaudit.update import GradientStep, Update
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from gradaudit.version import __version__
+
+if TYPE_CHECKING:
+    from gradaudit import clients, data, metrics, models, report, theory
+    from gradaudit.auditing import audit
+    from gradaudit.budget import Budget, Control, Progress
+    from gradaudit.capture import load_update
+    from gradaudit.errors import GradauditError, InputError, MissingExtraError
+    from gradaudit.evidence import Status
+    from gradaudit.preprocessing import Column, Preprocessing
+    from gradaudit.result import AuditResult
+    from gradaudit.truth import Truth
+    from gradaudit.update import GradientStep, Update
+
+# Loaded when first used: torch alone takes a second or two, and `gradaudit --help` needs none.
+_MODULES = ("clients", "data", "metrics", "models", "report", "theory")
+_HOMES = {
+    "AuditResult": "result",
+    "Budget": "budget",
+    "Column": "preprocessing",
+    "Control": "budget",
+    "GradauditError": "errors",
+    "GradientStep": "update",
+    "InputError": "errors",
+    "MissingExtraError": "errors",
+    "Preprocessing": "preprocessing",
+    "Progress": "budget",
+    "Status": "evidence",
+    "Truth": "truth",
+    "Update": "update",
+    "audit": "auditing",
+    "load_update": "capture",
+}
 
 __all__ = [
     "AuditResult",
@@ -36,3 +63,18 @@ __all__ = [
     "report",
     "theory",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return importlib.import_module(f"gradaudit.{name}")
+    if name in _HOMES:
+        value = getattr(importlib.import_module(f"gradaudit.{_HOMES[name]}"), name)
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -6,8 +6,11 @@ from dataclasses import dataclass
 
 from gradaudit.linear.factor import Factors
 from gradaudit.linear.problem import Setting
+from gradaudit.linear.proposers import PROPOSERS
 from gradaudit.linear.tolerances import SURPLUS_ZEROS
 from gradaudit.update import LinearLayer
+
+ATTACKS = ("auto", "halfspace", "spear", "closed_form")
 
 # A true direction vanishes on about half of the rows, seldom on more than this part of them.
 LARGEST_ZERO_SHARE = 0.75
@@ -51,13 +54,28 @@ def refusal(layer: LinearLayer, factors: Factors, attack: str) -> Refusal | None
     if attack == "closed_form" and factors.rank > 1:
         return Refusal(
             f"Layer {layer.name!r} shows {factors.rank} records; the closed form takes one.",
-            "Use attack='auto' or 'spear'.",
+            "Use attack='auto'.",
         )
     return None
 
 
+def proposers_for(attack: str, setting: Setting) -> tuple[str, ...]:
+    """The proposers that an attack sets to work on a setting, the quickest first.
+
+    Args:
+        attack: One of `ATTACKS`.
+        setting: Which factor is sparse.
+
+    Example:
+        >>> proposers_for("auto", Setting.SPARSE_GRADIENT)
+        ('halfspace', 'spear')
+    """
+    names = tuple(PROPOSERS) if attack in ("auto", "closed_form") else (attack,)
+    return tuple(name for name in names if setting in PROPOSERS[name].settings)
+
+
 def attempts_for(
-    role: str, output: bool, factors: Factors, live_rows: int, live_columns: int
+    role: str, output: bool, factors: Factors, *, live: tuple[int, int], attack: str = "auto"
 ) -> tuple[Setting, ...] | Refusal:
     """The sparsity settings worth trying on a layer, in order, or why there is none.
 
@@ -69,8 +87,8 @@ def attempts_for(
         role: ``"input"``, ``"interior"`` or ``"output"``.
         output: Whether the loss follows the layer directly.
         factors: Of the layer's gradient.
-        live_rows: Neurons with any gradient.
-        live_columns: Inputs with any gradient.
+        live: Neurons and inputs with any gradient.
+        attack: As asked for.
     """
     if factors.rank == 1:
         return (Setting.SPARSE_GRADIENT,)
@@ -80,8 +98,14 @@ def attempts_for(
     elif role == "input":
         settings = (Setting.SPARSE_GRADIENT,)
     needed = factors.rank + SURPLUS_ZEROS
-    rows = {Setting.SPARSE_GRADIENT: live_rows, Setting.SPARSE_INPUT: live_columns}
-    possible = tuple(s for s in settings if needed <= LARGEST_ZERO_SHARE * rows[s])
+    rows = {Setting.SPARSE_GRADIENT: live[0], Setting.SPARSE_INPUT: live[1]}
+    searchable = tuple(s for s in settings if proposers_for(attack, s))
+    if not searchable:
+        return Refusal(
+            f"The attack {attack!r} does not search a layer with {settings[0].value}.",
+            "Use attack='auto' or 'spear'.",
+        )
+    possible = tuple(s for s in searchable if needed <= LARGEST_ZERO_SHARE * rows[s])
     if possible:
         return possible
     return Refusal(

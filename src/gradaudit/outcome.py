@@ -22,6 +22,13 @@ _ORDER = (
     Status.RECOVERED,
 )
 
+_REASONS = {
+    ("halfspace", "spear"): "the half-space search and SPEAR's sampling share the work, since each "
+    "finds directions that the other misses.",
+    ("halfspace",): "the half-space search, which uses the weights too.",
+    ("spear",): "SPEAR's submatrix sampling.",
+}
+
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
@@ -56,7 +63,13 @@ class Outcome:
         return _ORDER.index(self.status)
 
 
-def describe(problem: Problem, role: str, inversion: Inversion, verdict: Verdict | None) -> Outcome:
+def describe(
+    problem: Problem,
+    role: str,
+    inversion: Inversion,
+    verdict: Verdict | None,
+    proposers: tuple[str, ...],
+) -> Outcome:
     """Turn a search and the verdict on it into a status with cause and remedy.
 
     Args:
@@ -64,6 +77,7 @@ def describe(problem: Problem, role: str, inversion: Inversion, verdict: Verdict
         role: Its role.
         inversion: What the search returned.
         verdict: What certification said of its batch; None without a batch.
+        proposers: Whose directions the search pooled.
     """
     size = problem.batch_size
     recovered = verdict.recovered if verdict else 0
@@ -83,11 +97,11 @@ def describe(problem: Problem, role: str, inversion: Inversion, verdict: Verdict
         scale_identified=batch.scale_identified if batch else True,
         evidence=verdict.evidence if verdict else (),
         certificate=verdict.certificate if verdict else Certificate(),
-        attack="closed_form" if single else "spear",
+        attack="closed_form" if single else "+".join(proposers),
         attack_reason=(
             "One record: every row of the weight gradient is a multiple of it."
             if single
-            else f"{size} records: SPEAR's submatrix sampling."
+            else f"{size} records: {_REASONS[proposers]}"
         ),
         setting="" if single else problem.setting.value,
         inversion=inversion,
@@ -153,12 +167,16 @@ def _why_not_more(problem: Problem, inversion: Inversion) -> str:
 
 
 def _more_time(problem: Problem, inversion: Inversion) -> str:
-    expected = expected_submatrices(problem.batch_size)
-    tried = inversion.counters.get("submatrices", 0.0)
+    said = ""
+    if "submatrices" in inversion.counters:
+        said = (
+            f" (sampling alone is expected to need {expected_submatrices(problem.batch_size):.1e} "
+            f"submatrices or more for {problem.batch_size} records, and tried "
+            f"{inversion.counters['submatrices']:.1e})"
+        )
     return (
-        f"Allow a larger budget: theory expects {expected:.1e} submatrices or more for "
-        f"{problem.batch_size} records, and {tried:.1e} were tried. An unfinished search does not "
-        "show that the update withstands it."
+        f"Allow a larger budget{said}. An unfinished search does not show that the update "
+        "withstands it."
     )
 
 

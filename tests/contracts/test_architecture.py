@@ -22,7 +22,8 @@ LEVELS = (
     ("data", "models", "metrics", "linear"),
     ("certify", "clients", "capture"),
     ("layers", "applicability", "outcome"),
-    ("audit",),
+    ("session",),
+    ("auditing",),
     ("report",),
     ("cli",),
     ("__main__", "__init__"),
@@ -38,10 +39,11 @@ CLOSED = {
     "layers": {"truth", "metrics", "clients", "data", "capture"},
     "applicability": {"truth", "metrics", "clients", "data", "capture"},
     "outcome": {"truth", "metrics", "clients", "data", "capture"},
-    "audit": {"truth", "metrics", "clients", "data", "capture"},
+    "session": {"truth", "metrics", "clients", "data", "capture"},
+    "auditing": {"truth", "metrics", "clients", "data", "capture"},
     "clients": {"linear", "metrics", "data"},
     "capture": {"linear", "metrics", "data", "models", "truth", "result"},
-    "report": {"linear", "certify", "audit", "clients", "capture", "data", "models"},
+    "report": {"linear", "certify", "session", "auditing", "clients", "capture", "data", "models"},
 }
 
 MAX_LINES = 350

@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 from torch import nn
 
-from gradaudit.audit import audit
+from gradaudit.auditing import audit
 from gradaudit.budget import Budget, Control
 from gradaudit.cli.exit_codes import ExitCode, exit_code
 from gradaudit.cli.guard import silence
@@ -30,7 +30,7 @@ from gradaudit.update import Update
 
 @dataclass(frozen=True)
 class Question:
-    """What to try on an update; the fields are arguments of `gradaudit.audit.audit`."""
+    """What to try on an update; the fields are arguments of `gradaudit.audit`."""
 
     model: nn.Module | None = None
     loss: str = "cross_entropy"

@@ -1,4 +1,4 @@
-"""From an update to a result: layers, applicability, attack, certification."""
+"""One audit under way: layer by layer, from applicability to the best outcome."""
 
 from __future__ import annotations
 
@@ -12,12 +12,11 @@ import scipy
 import torch
 from torch import Tensor, nn
 
-from gradaudit.applicability import Refusal, attempts_for, refusal
-from gradaudit.budget import Budget, Control
+from gradaudit.applicability import Refusal, attempts_for, proposers_for, refusal
+from gradaudit.budget import Control
 from gradaudit.certify import Network, Verdict, certify
-from gradaudit.errors import InputError
 from gradaudit.evidence import LayerReport, SearchReport, Status
-from gradaudit.layers import LayerPlan, is_output, plan_layers
+from gradaudit.layers import LayerPlan, is_output
 from gradaudit.linear.closed_form import invert_single
 from gradaudit.linear.disaggregate import Batch
 from gradaudit.linear.factor import Factors, factor_gradient
@@ -29,92 +28,9 @@ from gradaudit.result import AuditResult
 from gradaudit.update import LinearLayer, Update
 from gradaudit.version import __version__
 
-ATTACKS = ("auto", "spear", "closed_form")
-
-
-def audit(
-    update: Update,
-    *,
-    model: nn.Module | None = None,
-    loss: str | Loss | Callable[[Tensor, Tensor], Tensor] = "cross_entropy",
-    layer: str = "auto",
-    attack: str = "auto",
-    budget: Budget | None = None,
-    seed: int = 0,
-    device: str = "auto",
-    control: Control | None = None,
-) -> AuditResult:
-    """Try to recover the records behind an update, and prove what was recovered.
-
-    Weights and gradient suffice for fully connected layers. With a model (given, or guessed where
-    the weights form a chain of such layers) labels are recovered too, and the proof extends to the
-    gradient of all layers; a guess that does not reproduce the gradient is dropped.
-
-    Args:
-        update: What was observed.
-        model: The network, for labels and the full-gradient proof; its own weights do not matter.
-        loss: The client's loss, by name or as a function giving one loss a record.
-        layer: Module path, or ``"auto"`` to examine every layer, inputs first, until a leak is
-            proven.
-        attack: ``"auto"`` (closed form for one record, else SPEAR), ``"spear"`` or
-            ``"closed_form"``.
-        budget: Limits of the search; the default is ten minutes.
-        seed: Of every random choice, 0 or more. The same seed gives the same result on the same
-            machine unless the time runs out.
-        device: ``"auto"`` (a GPU if there is one), ``"cpu"``, ``"cuda"``, ...
-        control: To watch or stop the search from outside; brings its own budget.
-
-    Returns:
-        The result; a failure is a status with a cause and a remedy, not an exception.
-
-    Raises:
-        InputError: An argument cannot be used.
-
-    Example:
-        >>> from gradaudit.clients import FedSGD
-        >>> from gradaudit.models import mlp
-        >>> inputs = torch.randn(4, 30, generator=torch.Generator().manual_seed(1)).double()
-        >>> client = FedSGD(mlp(30, [60, 60], 3, dtype=torch.float64))
-        >>> update, truth = client.update(inputs, torch.tensor([0, 1, 2, 0]))
-        >>> audit(update).records_recovered
-        4
-    """
-    if attack not in ATTACKS:
-        raise InputError("attack", repr(attack), "one of " + ", ".join(ATTACKS))
-    if budget is not None and control is not None:
-        raise InputError("budget, control", "both", "one of them; a control has its own budget")
-    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**63:
-        raise InputError("seed", repr(seed), "a whole number from 0 to 2**63 - 1")
-    place = _device(device)
-    control = control or Control(budget or Budget())
-    plan = plan_layers(update)
-    network_of = _NetworkMaker(update, plan, model, loss, place)
-    names = [candidate.name for candidate, _ in plan.linear]
-    if layer != "auto" and layer not in names:
-        found = ", ".join(map(repr, names[:6])) or "none"
-        raise InputError("layer", repr(layer), f"a fully connected layer of the update: {found}")
-    generator = torch.Generator(place).manual_seed(seed)
-    state = _Session(update, plan, attack, seed, generator, control, network_of, place)
-    for candidate, role in plan.linear:
-        state.visit(candidate, role, wanted=layer in ("auto", candidate.name))
-    return state.result()
-
-
-def _device(device: str) -> torch.device:
-    if device == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        place = torch.device(device)
-        torch.empty(0, device=place)
-    except (RuntimeError, AssertionError) as error:
-        raise InputError(
-            "device", repr(device), "a device that is present", "pass device='cpu'"
-        ) from error
-    return place
-
 
 @dataclass
-class _NetworkMaker:
+class NetworkMaker:
     """Builds the network for one layer's certification: the given one, or the guess."""
 
     update: Update
@@ -134,6 +50,7 @@ class _NetworkMaker:
         return self.model is None
 
     def __call__(self, layer: str) -> Network | None:
+        """The network for records of one layer, or None where there is no model."""
         model = self.plan.guess.model if self.model is None else self.model
         if model is None:
             return None
@@ -141,7 +58,7 @@ class _NetworkMaker:
 
 
 @dataclass
-class _Session:
+class Session:
     """One audit under way: visits layers and keeps the best outcome."""
 
     update: Update
@@ -150,7 +67,7 @@ class _Session:
     seed: int
     generator: torch.Generator
     control: Control
-    network_of: _NetworkMaker
+    network_of: NetworkMaker
     place: torch.device
     reports: list[LayerReport] = field(default_factory=list)
     best: Outcome | None = None
@@ -189,7 +106,11 @@ class _Session:
         best: Outcome | None = None
         live = layer.weight_gradient != 0
         settings = attempts_for(
-            role, output, factors, int(live.any(1).sum()), int(live.any(0).sum())
+            role,
+            output,
+            factors,
+            live=(int(live.any(1).sum()), int(live.any(0).sum())),
+            attack=self.attack,
         )
         if isinstance(settings, Refusal):
             return _refused(layer, role, factors, settings)
@@ -205,12 +126,13 @@ class _Session:
         return best
 
     def _attempt(self, problem: Problem, role: str, control: Control) -> Outcome:
+        proposers = proposers_for(self.attack, problem.setting)
         if problem.batch_size == 1:
             inversion = invert_single(problem)
         else:
             inversion = invert(
                 problem,
-                proposer="spear",
+                proposer=proposers,
                 generator=self.generator,
                 control=control,
                 accept=lambda batch: (
@@ -221,7 +143,7 @@ class _Session:
         if inversion.batch is not None:
             control.report(f"layer {problem.layer.name}: certifying")
             verdict = self._judge(problem, inversion.batch, self._network(problem))
-        return describe(problem, role, inversion, verdict)
+        return describe(problem, role, inversion, verdict, proposers)
 
     def _network(self, problem: Problem) -> Network | None:
         return self.network_of(problem.layer.name)

@@ -1,0 +1,98 @@
+"""From an update to a result: layers, applicability, attack, certification."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from gradaudit.applicability import ATTACKS
+from gradaudit.budget import Budget, Control
+from gradaudit.errors import InputError
+from gradaudit.layers import plan_layers
+from gradaudit.models.losses import Loss
+from gradaudit.result import AuditResult
+from gradaudit.session import NetworkMaker, Session
+from gradaudit.update import Update
+
+
+def audit(
+    update: Update,
+    *,
+    model: nn.Module | None = None,
+    loss: str | Loss | Callable[[Tensor, Tensor], Tensor] = "cross_entropy",
+    layer: str = "auto",
+    attack: str = "auto",
+    budget: Budget | None = None,
+    seed: int = 0,
+    device: str = "auto",
+    control: Control | None = None,
+) -> AuditResult:
+    """Try to recover the records behind an update, and prove what was recovered.
+
+    Weights and gradient suffice for fully connected layers. With a model (given, or guessed where
+    the weights form a chain of such layers) labels are recovered too, and the proof extends to the
+    gradient of all layers; a guess that does not reproduce the gradient is dropped.
+
+    Args:
+        update: What was observed.
+        model: The network, for labels and the full-gradient proof; its own weights do not matter.
+        loss: The client's loss, by name or as a function giving one loss a record.
+        layer: Module path, or ``"auto"`` to examine every layer, inputs first, until a leak is
+            proven.
+        attack: ``"auto"`` (closed form for one record, else the half-space search and SPEAR
+            together), ``"halfspace"``, ``"spear"`` or ``"closed_form"``.
+        budget: Limits of the search; the default is ten minutes.
+        seed: Of every random choice, 0 or more. The same seed gives the same result on the same
+            machine unless the time runs out.
+        device: ``"auto"`` (a GPU if there is one), ``"cpu"``, ``"cuda"``, ...
+        control: To watch or stop the search from outside; brings its own budget.
+
+    Returns:
+        The result; a failure is a status with a cause and a remedy, not an exception.
+
+    Raises:
+        InputError: An argument cannot be used.
+
+    Example:
+        >>> from gradaudit.clients import FedSGD
+        >>> from gradaudit.models import mlp
+        >>> inputs = torch.randn(4, 30, generator=torch.Generator().manual_seed(1)).double()
+        >>> client = FedSGD(mlp(30, [60, 60], 3, dtype=torch.float64))
+        >>> update, truth = client.update(inputs, torch.tensor([0, 1, 2, 0]))
+        >>> audit(update).records_recovered
+        4
+    """
+    if attack not in ATTACKS:
+        raise InputError("attack", repr(attack), "one of " + ", ".join(ATTACKS))
+    if budget is not None and control is not None:
+        raise InputError("budget, control", "both", "one of them; a control has its own budget")
+    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**63:
+        raise InputError("seed", repr(seed), "a whole number from 0 to 2**63 - 1")
+    place = _device(device)
+    control = control or Control(budget or Budget())
+    plan = plan_layers(update)
+    network_of = NetworkMaker(update, plan, model, loss, place)
+    names = [candidate.name for candidate, _ in plan.linear]
+    if layer != "auto" and layer not in names:
+        found = ", ".join(map(repr, names[:6])) or "none"
+        raise InputError("layer", repr(layer), f"a fully connected layer of the update: {found}")
+    generator = torch.Generator(place).manual_seed(seed)
+    state = Session(update, plan, attack, seed, generator, control, network_of, place)
+    for candidate, role in plan.linear:
+        state.visit(candidate, role, wanted=layer in ("auto", candidate.name))
+    return state.result()
+
+
+def _device(device: str) -> torch.device:
+    if device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        place = torch.device(device)
+        torch.empty(0, device=place)
+    except (RuntimeError, AssertionError) as error:
+        raise InputError(
+            "device", repr(device), "a device that is present", "pass device='cpu'"
+        ) from error
+    return place
