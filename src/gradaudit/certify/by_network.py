@@ -57,6 +57,7 @@ class NetworkJudge:
         total: float | None,
     ) -> None:
         self._records, self._found, self._network = records, found, network
+        self._curvatures: dict[int, float] = {}
         noise = RESIDUAL_FACTOR * found.relative_noise
         rounding = GRADIENT_ROUNDINGS * problem.observed_eps
         self._tolerances = (noise + rounding).clamp(max=GRADIENT_RELATIVE_LIMIT)
@@ -69,10 +70,10 @@ class NetworkJudge:
             if not self._swapped:
                 self._read(best_labels(fits, sign), total)
         self._check = self._full_gradient_check()
-        self._curvatures: dict[int, float] = {}
 
     def _read(self, labelling: Labelling, total: float | None) -> None:
         self._labelling = labelling
+        self._curvatures.clear()
         self._matched = labelling.residuals <= self._tolerances
         self._one_direction = labelling.rivals <= self._tolerances
         self._copies: Tensor | None = None
@@ -101,12 +102,16 @@ class NetworkJudge:
         return bool(self._matched.all())
 
     def confirms(self, j: int) -> bool:
-        """Whether a record reproduces its share of the gradient, for one class only."""
-        return bool(self._matched[j] and not self._one_direction[j])
+        """Whether a record reproduces its share of the gradient, in a direction of its own."""
+        return bool(self._matched[j]) and not self._is_flat(j)
 
-    def one_direction(self, j: int) -> bool:
-        """Whether it does so for all classes alike, as with two classes or one logit."""
-        return bool(self.all_matched and self._one_direction[j])
+    def is_flat(self, j: int) -> bool:
+        """Whether all records alike share its direction, as before two classes or one logit."""
+        return self.all_matched and self._is_flat(j)
+
+    def _is_flat(self, j: int) -> bool:
+        limit = VISIBLE_FACTOR * self._found.left_over
+        return bool(self._one_direction[j]) and self.trace_of_two(j, SINGLE_SPREAD) <= limit
 
     @property
     def whole(self) -> bool:
@@ -244,7 +249,7 @@ class NetworkJudge:
                 "The records' losses enter with the opposite sign: a difference of weights was "
                 "given as a gradient, or a gradient as a difference."
             )
-        if bool(self._one_direction.any()) and self.all_matched:
+        if any(self.is_flat(j) for j in range(len(self._records))):
             notes.append(
                 "With one logit or two classes, records that activate the same neurons appear as "
                 "their weighted mean; that every weight is a whole number of records speaks "

@@ -43,7 +43,12 @@ class Network:
         loss: str | Loss | Callable[[Tensor, Tensor], Tensor] = "cross_entropy",
         device: torch.device | str = "cpu",
     ) -> None:
-        self._model = copy.deepcopy(model).to(device=device, dtype=torch.float64).eval()
+        # Torch runs no data-parallel wrapper with other weights than its own.
+        while isinstance(model, (nn.DataParallel, nn.parallel.DistributedDataParallel)):
+            model = model.module
+        # Tensors made in inference mode could not be differentiated later.
+        with torch.inference_mode(False):
+            self._model = copy.deepcopy(model).to(device=device, dtype=torch.float64).eval()
         self.loss = get_loss(loss)
         self.layer = layer
         names = strip_wrappers("model", dict(self._model.state_dict()))
@@ -66,7 +71,8 @@ class Network:
                     f"{tuple(tensor.shape)}, the update's",
                     "give the model whose update this is",
                 )
-            self._tensors[full] = tensor.to(device=device, dtype=torch.float64)
+            with torch.inference_mode(False):
+                self._tensors[full] = tensor.to(device=device, dtype=torch.float64, copy=True)
         for name in update.observed:
             if name not in own:
                 raise InputError(
@@ -119,9 +125,11 @@ class Network:
         self, records: Float[Tensor, "b n"], labels: Shaped[Tensor, b]
     ) -> Float[Tensor, "b m"]:
         """Gradient of each record's own loss at the layer's output."""
-        with torch.enable_grad():
-            outputs, _, reached = self._run(records, self._input_shape(), differentiable=True)
-            total = self.loss(outputs, labels, reduction="sum")
+        with torch.inference_mode(False), torch.enable_grad():
+            outputs, _, reached = self._run(
+                records.clone(), self._input_shape(), differentiable=True
+            )
+            total = self.loss(outputs, labels.clone(), reduction="sum")
             gradient = torch.autograd.grad(total, reached, allow_unused=True)[0]
         return torch.zeros_like(reached) if gradient is None else gradient
 
@@ -137,11 +145,12 @@ class Network:
             By parameter: (recomputed, observed), both float64.
         """
         names = [name for name in self._tensors if name in self._observed]
-        free = {name: self._tensors[name].detach().requires_grad_() for name in names}
-        with torch.enable_grad():
-            inputs = records.reshape(len(records), *self._input_shape())
+        with torch.inference_mode(False), torch.enable_grad():
+            free = {name: self._tensors[name].detach().requires_grad_() for name in names}
+            inputs = records.clone().reshape(len(records), *self._input_shape())
             outputs = functional_call(self._model, {**self._tensors, **free}, (inputs,))
-            total = (self.loss(outputs, labels, reduction="none") * weights).sum()
+            losses = self.loss(outputs, labels.clone(), reduction="none")
+            total = (losses * weights.clone()).sum()
             gradients = torch.autograd.grad(total, list(free.values()), allow_unused=True)
         return {
             name: (

@@ -29,6 +29,8 @@ FINE_EPS = 1e-6
 CLASS_SPREAD = 1e-1
 # A second record must leave so many times more than what is left over.
 VISIBLE_FACTOR = 2.0
+# Share of an activation gradient that neurons' own slopes account for, as silence would.
+SMALLEST_BEND = 0.2
 # Of an activation gradient that the later layers' product explains: exactly linear.
 LINEAR_RESIDUAL = 1e-12
 
@@ -38,7 +40,7 @@ class NetworkView(Protocol):
     """What the network says about a record that reproduces its own share of the gradient."""
 
     def confirms(self, j: int) -> bool:
-        """Whether the record's activation gradient is the observed one for one class only."""
+        """Whether the record's activation gradient is the observed one, and its own."""
 
     def trace_of_two(self, j: int, spread: float) -> float:
         """What two records, so far apart, would leave of rank two, at least; absolute."""
@@ -115,21 +117,31 @@ def _curvature(
 
 
 def two_class_reason(
-    problem: Problem, judged: Bool[Tensor, " m"], mismatches: int, whole: bool
+    problem: Problem,
+    gradients: Float[Tensor, "m b"],
+    *,
+    mismatches: int,
+    judged: Bool[Tensor, " m"],
+    whole: bool,
+    following: Float[Tensor, "c m"] | None,
 ) -> str:
     """The same where two classes make activation gradients proportional; empty when none.
 
     Args:
         problem: The layer.
+        gradients: dL/dZ.
+        mismatches: Neurons that contradict the activation the record predicts.
         judged: Neurons whose predicted activation is beyond doubt.
-        mismatches: Neurons that contradict it.
         whole: Whether the record's weight in the update is a whole number of records.
+        following: Product of the later layers' weights, if they are a chain.
     """
     if problem.batch_size == 1 and not _masks_tell_apart(problem, judged, mismatches):
-        return (
-            "The network has one logit or two classes, and too few neurons are silent to tell one "
-            "record from the mean of several."
-        )
+        bent = 0.0 if following is None else _nonlinearity(gradients[:, 0], following)
+        if bent < SMALLEST_BEND:
+            return (
+                "The network has one logit or two classes, and too few neurons are silent to tell "
+                "one record from the mean of several."
+            )
     if not whole:
         return (
             "Its weight in the update is no whole number of records: with one logit or two classes "

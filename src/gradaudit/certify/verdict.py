@@ -141,7 +141,7 @@ def _reasons(
         wrong = int(found.hard[j]) + _excess(found, j)
         if problem.batch_size > 1:
             reason = _column_reason(problem, found, j)
-        elif judge is not None and judge.one_direction(j):
+        elif judge is not None and judge.is_flat(j):
             reason = ""
         else:
             reason = single_record_reason(
@@ -155,8 +155,15 @@ def _reasons(
                 view=judge,
                 following=following,
             )
-        if not reason and judge is not None and judge.one_direction(j):
-            reason = two_class_reason(problem, found.clear[j], wrong, judge.whole)
+        if not reason and judge is not None and judge.is_flat(j):
+            reason = two_class_reason(
+                problem,
+                found.gradients,
+                mismatches=wrong,
+                judged=found.clear[j],
+                whole=judge.whole,
+                following=following,
+            )
         if not reason and problem.setting is Setting.SPARSE_INPUT:
             reason = _mean_reason(problem, records, found, judge, j)
         reasons.append(reason)

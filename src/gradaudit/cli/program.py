@@ -85,7 +85,7 @@ def main(args: Sequence[str] | None = None) -> None:
         # File names need not be text of the terminal's encoding: show them escaped.
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
-    # Torch's threads wait by spinning; with other work on the machine that made an audit seven times
-    # slower, where sleeping made it twice as slow. Read once, when torch is first imported.
+    # Torch's threads wait by spinning; with other work on the machine that made an audit seven
+    # times slower, where sleeping made it twice as slow. Read when torch is first imported.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     program.main(args, prog_name="gradaudit")

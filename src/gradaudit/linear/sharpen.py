@@ -59,6 +59,8 @@ def sharpen(
         Ours: the half-space search's refinement. A spurious difference of records has no
         half-space, and loses the zeros that the prior does not explain.
     """
+    if not len(directions):
+        return directions
     design = torch.cat([features, torch.ones_like(features[:, :1])], dim=1)
     unit = rows / rows.norm(dim=1, keepdim=True)
     ridge = RIDGE * torch.eye(design.shape[1]).to(design)
