@@ -1,0 +1,1 @@
+"""Tests of certification, and small audited settings that they share."""

@@ -51,6 +51,7 @@ def single_record_reason(
     records: Float[Tensor, "1 n"],
     gradients: Float[Tensor, "m 1"],
     *,
+    scale_identified: bool,
     mismatches: int,
     judged: Bool[Tensor, " m"],
     left_over: float,
@@ -64,6 +65,7 @@ def single_record_reason(
         problem: The layer.
         records: The one record.
         gradients: Its dL/dZ.
+        scale_identified: Whether a bias gradient gives its scale and sign.
         mismatches: Neurons that contradict the activation the record predicts.
         judged: Neurons whose predicted activation is beyond doubt.
         left_over: Largest singular value of what the record does not explain.
@@ -71,8 +73,9 @@ def single_record_reason(
         view: The network's opinion, if there is a network.
         following: Product of the later layers' weights, if they are a chain.
     """
-    live, total = int(problem.live.sum()), len(problem.live)
-    silence_tells = only_rounding and _masks_tell_apart(problem, judged, mismatches)
+    silence_tells = only_rounding and _silence_tells(problem, records, judged, mismatches)
+    if not scale_identified and not silence_tells:
+        return "Without a bias gradient only silent neurons tell its sign, and they do not."
     fine = problem.observed_eps <= FINE_EPS
     limit = VISIBLE_FACTOR * left_over
     if view is not None and view.confirms(0):
@@ -83,14 +86,10 @@ def single_record_reason(
             "The network's gradient depends so little on the record, for the update's rounding or "
             "noise, that one record cannot be told from the mean of several."
         )
-    if live < SINGLE_RECORD_ROWS:
-        return (
-            f"Only {live} neurons carry gradient; with fewer than {SINGLE_RECORD_ROWS} it can be "
-            "a mean of several records."
-        )
-    if live < total and mismatches:
-        return f"{total - live} neurons are silent, but not those that this record silences."
-    curvature = _curvature(problem, records, gradients, following) if live == total else 0.0
+    objection = _objection(problem, mismatches)
+    if objection:
+        return objection
+    curvature = _curvature(problem, records, gradients, following)
     size = float(gradients.norm() * records.norm())
     if (silence_tells and fine) or SINGLE_SPREAD**2 / 2 * curvature * size > limit:
         return ""
@@ -100,6 +99,19 @@ def single_record_reason(
     )
 
 
+def _objection(problem: Problem, mismatches: int) -> str:
+    """What speaks against one record before anything is measured."""
+    live, total = int(problem.live.sum()), len(problem.live)
+    if live < SINGLE_RECORD_ROWS:
+        return (
+            f"Only {live} neurons carry gradient; with fewer than {SINGLE_RECORD_ROWS} it can be "
+            "a mean of several records."
+        )
+    if live < total and mismatches:
+        return f"{total - live} neurons are silent, but not those that this record silences."
+    return ""
+
+
 def _curvature(
     problem: Problem,
     records: Float[Tensor, "1 n"],
@@ -107,17 +119,27 @@ def _curvature(
     following: Float[Tensor, "c m"] | None,
 ) -> float:
     """How much the activation gradient's direction changes with the record, from 0 to 1."""
+    if not bool(problem.live.all()):
+        return 0.0
     if following is None:
         return _reach(problem, records)
     curvature = _nonlinearity(gradients[:, 0], following)
     if curvature <= LINEAR_RESIDUAL and len(following) > 2:
         # A linear layer before several classes: the softmax still sees the record.
         return _reach(problem, records)
-    return curvature
+    before = problem.layer.weight @ records[0]
+    if problem.layer.bias is not None:
+        before = before + problem.layer.bias
+    # Slopes that the biases decide are those of any record.
+    varied = _is_distinctive(
+        problem, records, before < 0, torch.ones_like(before, dtype=torch.bool)
+    )
+    return curvature if varied else 0.0
 
 
 def two_class_reason(
     problem: Problem,
+    records: Float[Tensor, "b n"],
     gradients: Float[Tensor, "m b"],
     *,
     mismatches: int,
@@ -129,15 +151,16 @@ def two_class_reason(
 
     Args:
         problem: The layer.
-        gradients: dL/dZ.
+        records: Proposed.
+        gradients: Their dL/dZ.
         mismatches: Neurons that contradict the activation the record predicts.
         judged: Neurons whose predicted activation is beyond doubt.
         whole: Whether the record's weight in the update is a whole number of records.
         following: Product of the later layers' weights, if they are a chain.
     """
-    if problem.batch_size == 1 and not _masks_tell_apart(problem, judged, mismatches):
-        bent = 0.0 if following is None else _nonlinearity(gradients[:, 0], following)
-        if bent < SMALLEST_BEND:
+    if problem.batch_size == 1 and not _silence_tells(problem, records, judged, mismatches):
+        bend = 0.0 if following is None else _curvature(problem, records, gradients, following)
+        if bend < SMALLEST_BEND:
             return (
                 "The network has one logit or two classes, and too few neurons are silent to tell "
                 "one record from the mean of several."
@@ -162,16 +185,33 @@ def reach_reason(problem: Problem, records: Float[Tensor, "b n"], left_over: flo
     )
 
 
-def _masks_tell_apart(problem: Problem, judged: Bool[Tensor, " m"], mismatches: int) -> bool:
-    """Whether another, independent record would hardly silence the same neurons.
-
-    Two records agree on a neuron that is silent with probability f in f^2 + (1 - f)^2 of cases.
-    """
-    count = int(judged.sum())
-    silent = int((judged & ~problem.live).sum())
-    if mismatches or not count or problem.setting is not Setting.SPARSE_GRADIENT:
+def _silence_tells(
+    problem: Problem, records: Float[Tensor, "1 n"], judged: Bool[Tensor, " m"], mismatches: int
+) -> bool:
+    """Whether another, independent record would hardly silence the same neurons."""
+    if mismatches or problem.setting is not Setting.SPARSE_GRADIENT:
         return False
-    share = silent / count
+    return _is_distinctive(problem, records, ~problem.live, judged)
+
+
+def _is_distinctive(
+    problem: Problem,
+    records: Float[Tensor, "1 n"],
+    inactive: Bool[Tensor, " m"],
+    judged: Bool[Tensor, " m"],
+) -> bool:
+    """Whether another, independent record would hardly leave the same neurons inactive.
+
+    Two records agree on a neuron that is inactive with probability f in f^2 + (1 - f)^2 of cases.
+    Neurons that their bias decides say nothing.
+    """
+    own = problem.layer.weight @ records[0]
+    bias = problem.layer.bias
+    decided = judged if bias is None else judged & (own.abs() > bias.abs())
+    count = int(decided.sum())
+    if not count:
+        return False
+    share = int((decided & inactive).sum()) / count
     return count * math.log10(share**2 + (1 - share) ** 2) <= CHANCE_LOG10
 
 

@@ -91,7 +91,14 @@ def certify(
             notes = judge.notes()
         except NetworkMismatchError as error:
             notes = (f"The network took no part in the proof: {error}.",)
-    reasons = _reasons(problem, records, found, judge, following)
+    reasons = _reasons(
+        problem,
+        records,
+        found,
+        judge=judge,
+        following=following,
+        scale_identified=scale_identified,
+    )
     by_layer = _passed_by_layer(problem, found, reasons)
     evidence = [
         RecordEvidence(
@@ -122,8 +129,10 @@ def _reasons(
     problem: Problem,
     records: Float[Tensor, "b n"],
     found: LayerEvidence,
+    *,
     judge: NetworkJudge | None,
     following: Float[Tensor, "c m"] | None,
+    scale_identified: bool,
 ) -> list[str]:
     """Per record, why its own column does not certify it; empty when it does."""
     if not _depends_on_input(problem):
@@ -148,6 +157,7 @@ def _reasons(
                 problem,
                 records,
                 found.gradients,
+                scale_identified=scale_identified,
                 mismatches=wrong,
                 judged=found.clear[j],
                 left_over=found.left_over,
@@ -158,6 +168,7 @@ def _reasons(
         if not reason and judge is not None and judge.is_flat(j):
             reason = two_class_reason(
                 problem,
+                records,
                 found.gradients,
                 mismatches=wrong,
                 judged=found.clear[j],

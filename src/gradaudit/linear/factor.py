@@ -19,6 +19,8 @@ FULL_SVD_SIDE = 512
 BELIEVED_GAP = 1e3
 FIRST_SKETCH = 96
 OVERSAMPLING = 16
+# Squares of anything smaller, in float64, are zero.
+SMALLEST_ENTRY = 1e-150
 # Singular values kept for the report; the rest of a large spectrum is noise anyway.
 REPORTED_VALUES = 4096
 
@@ -88,7 +90,7 @@ def factor_gradient(
     """
     matrix = gradient.to(torch.float64)
     limit = _largest_possible_rank(matrix, output_layer)
-    if limit == 0:
+    if limit == 0 or float(matrix.abs().max()) < SMALLEST_ENTRY:
         return _empty(matrix)
     dtype = effective_dtype(gradient)
     floor_of = _FloorRule(dtype, float(matrix.norm(dim=1).max()), float(matrix.norm(dim=0).max()))
