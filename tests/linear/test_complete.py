@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from gradaudit.linear.complete import completions
+from gradaudit.linear.complete import completions, repairs
 from gradaudit.linear.problem import Setting
 from linear.planted import gaussian, plant, seeded
 
@@ -45,3 +45,13 @@ def test_wrong_directions_give_no_right_ones():
     wrong = torch.nn.functional.normalize(gaussian(7, 8, 2), dim=1)
     candidates = completions(planted.problem, wrong)
     assert float((candidates @ planted.true_directions.T).abs().max()) < 1 - 1e-6
+
+
+@pytest.mark.parametrize("wrong", [0, 4, 8])
+def test_a_single_wrong_direction_is_put_right(wrong):
+    planted = plant(gaussian(9, 40, 3), width=100)
+    true = planted.true_directions
+    spoilt = true.clone()
+    spoilt[wrong] = torch.nn.functional.normalize(true[wrong] - 0.7 * true[(wrong + 1) % 9], dim=0)
+    candidates = repairs(planted.problem, spoilt)
+    assert float((candidates @ true[wrong]).abs().max()) > 1 - 1e-10

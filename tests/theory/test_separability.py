@@ -58,3 +58,19 @@ def test_colourings_of_random_points_separate_as_often():
 def test_impossible_arguments_are_named(points, dimension):
     with pytest.raises(InputError, match="expected"):
         log10_separable_by_chance(points, dimension)
+
+
+@pytest.mark.parametrize("positive", range(0, 9))
+def test_few_points_of_one_colour_can_always_be_cut_off(positive):
+    # By enumeration in the plane through the origin: 2 N colourings of N points on a half circle.
+    points, dimension = 8, 2
+    angles = [math.pi * (k + 0.5) / points for k in range(points)]
+    made = set()
+    for k in range(4 * points):
+        normal = math.pi * (k + 0.25) / (2 * points)
+        made.add(tuple(math.cos(angle - normal) > 0 for angle in angles))
+    assert len(made) == 2 * points
+    fraction = min(len(made) / math.comb(points, positive), 1.0)
+    assert log10_separable_by_chance(points, dimension, positive) == pytest.approx(
+        math.log10(fraction), abs=1e-9
+    )

@@ -72,3 +72,18 @@ def _null_vectors(problem: Problem, inactive: Bool[Tensor, "c l"]) -> Float[Tens
         return rows.new_zeros(0, rows.shape[1])
     best = torch.cat(defects).argsort()[:PROPOSED]
     return torch.cat(vectors)[best]
+
+
+def repairs(problem: Problem, directions: Float[Tensor, "b b"]) -> Float[Tensor, "j b"]:
+    """Candidates to replace each direction of a full set, were it the only wrong one.
+
+    A single wrong direction leaves its own record right, since that record is what all the others
+    leave over: the pattern it predicts has the true direction as its null vector.
+
+    Args:
+        problem: A layer in the sparse-gradient setting.
+        directions: A full set, in which one direction may be wrong.
+    """
+    others = ~torch.eye(len(directions), dtype=torch.bool, device=directions.device)
+    found = [completions(problem, directions[keep]) for keep in others]
+    return torch.cat(found) if found else directions

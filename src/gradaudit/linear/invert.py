@@ -11,12 +11,12 @@ from jaxtyping import Float
 from torch import Tensor
 
 from gradaudit.budget import Control
-from gradaudit.linear.complete import completions
+from gradaudit.linear.complete import completions, repairs
 from gradaudit.linear.disaggregate import Batch, disaggregate
 from gradaudit.linear.pool import Pool
 from gradaudit.linear.problem import Problem
 from gradaudit.linear.proposers import PROPOSERS, Proposer
-from gradaudit.linear.select import Selection, greedy_filter, sparsest_basis
+from gradaudit.linear.select import Selection, greedy_filter
 from gradaudit.linear.sparsity import SparsityFilter
 from gradaudit.theory import coupon_collector
 
@@ -90,6 +90,10 @@ def invert(
             if new and len(pool) >= problem.batch_size:
                 with clock.phase("select"):
                     selection = greedy_filter(problem, pool)
+                    if selection is not None and complete and selection.matching < 1.0:
+                        chosen = pool.directions[selection.chosen]
+                        if pool.add(repairs(problem, chosen), problem.zeros_needed + 1):
+                            selection = greedy_filter(problem, pool)
                 if selection is not None and _is_done(problem, pool, selection, accept):
                     break
             control.report(
@@ -134,9 +138,7 @@ def invert(
 
 def _complete(problem: Problem, pool: Pool) -> int:
     """Solve for the last directions as soon as all others are there; how many were new."""
-    found = sparsest_basis(pool.directions[pool.by_sparsity()])
-    directions = pool.directions[pool.by_sparsity()][found]
-    return pool.add(completions(problem, directions), problem.zeros_needed + 1)
+    return pool.add(completions(problem, pool.basis()), problem.zeros_needed + 1)
 
 
 def _is_done(
@@ -177,7 +179,7 @@ class _Member:
         proposals = self.search.propose(
             generator,
             sparsity.minimum_zeros,
-            found=pool.directions,
+            found=pool.basis(),
             at_most=max(limit - self.tried, 1) if limit is not None and budgeted else None,
         )
         self.last_tried = proposals.tried

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from gradaudit.linear.basis import sparsest_basis
 from gradaudit.linear.half_space import plausible
-from gradaudit.linear.problem import Problem
+from gradaudit.linear.problem import Problem, Setting
 from gradaudit.linear.refine import exact_direction, purify
-from gradaudit.linear.tolerances import DUPLICATE_COSINE
+from gradaudit.linear.tolerances import CHANCE_LOG10, DUPLICATE_COSINE
+from gradaudit.theory import log10_separable_by_chance
 
 # Agreement at which an approximate direction may be taken for one already in the pool ...
 APPROXIMATE_DUPLICATE = 1e-6
@@ -42,6 +44,7 @@ class Pool:
         self.directions: Float[Tensor, "c b"] = problem.sparse.new_zeros(0, problem.batch_size)
         self.zeros: Int[Tensor, " c"] = torch.zeros(0, dtype=torch.int64).to(self.directions.device)
         self.hits: Int[Tensor, " c"] = self.zeros.clone()
+        self.trusted: Bool[Tensor, " c"] = self.zeros.to(torch.bool)
         self.rejected = 0
 
     def __len__(self) -> int:
@@ -77,8 +80,15 @@ class Pool:
         return new
 
     def by_sparsity(self) -> Int[Tensor, " c"]:
-        """Indices by number of zeros, descending."""
-        return torch.argsort(self.zeros, descending=True, stable=True)
+        """Indices by number of zeros, descending, the trusted ones first."""
+        order = self.zeros + self.trusted * (int(self._problem.sparse.shape[0]) + 1)
+        return torch.argsort(order, descending=True, stable=True)
+
+    def basis(self) -> Float[Tensor, "r b"]:
+        """Independent directions among the trusted ones, the sparsest."""
+        order = self.by_sparsity()
+        trusted = self.directions[order[self.trusted[order]]]
+        return trusted[sparsest_basis(trusted)] if len(trusted) else trusted
 
     def _unfamiliar(self, proposals: Float[Tensor, "k b"]) -> Float[Tensor, "j b"]:
         """Count repeats of directions that were hit often enough, and return the others."""
@@ -102,10 +112,25 @@ class Pool:
         return False
 
     def _append(self, direction: Float[Tensor, " b"]) -> None:
-        vanishing, _ = self._problem.vanishing(direction[None])
+        vanishing, active = self._problem.pattern(direction[None])
         self.directions = torch.cat([self.directions, direction[None]])
         self.zeros = torch.cat([self.zeros, vanishing.sum(1)])
         self.hits = torch.nn.functional.pad(self.hits, (0, 1), value=1)
+        trusted = self._half_space_says_something(int(vanishing.sum()), int(active.sum()))
+        self.trusted = torch.nn.functional.pad(self.trusted, (0, 1), value=trusted)
+
+    def _half_space_says_something(self, inactive: int, active: int) -> bool:
+        """Whether passing the half-space test is more than chance.
+
+        The difference of two nearly equal records is active at a few neurons only, and a few
+        points can be cut off by some hyperplane whatever they are.
+        """
+        if not self._half_space_test or self._problem.setting is Setting.SPARSE_INPUT:
+            return True
+        chance = log10_separable_by_chance(
+            inactive + active, self._problem.batch_size + 1, min(inactive, active)
+        )
+        return chance <= CHANCE_LOG10
 
 
 def _distances(

@@ -6,9 +6,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from gradaudit.linear.basis import sparsest_basis
 from gradaudit.linear.problem import Problem, Setting
 from gradaudit.linear.proposers.protocol import Proposals
-from gradaudit.linear.select import sparsest_basis
 from gradaudit.linear.sharpen import sharpen
 
 # Starts in the first round; as many again whenever a round finds nothing new, up to the limit.
@@ -23,6 +23,9 @@ SAME = 0.8
 KNOWN = 0.9
 # Candidates sharpened a round, the best-ranked first.
 SHARPENED = 64
+# With so few directions missing, random half-spaces in what the others leave overlap theirs well
+# enough to start from, and find records that the moment does not see.
+FEW_MISSING = 16
 
 
 class HalfSpaceSearch:
@@ -105,17 +108,17 @@ class HalfSpaceSearch:
         current = self._iterate(self._starting_points(count, known, generator), features)
         sides, score = self._judge(current, features)
         chosen = _distinct(current, score, known)
-        sharp = sharpen(
-            self._rows,
-            features,
-            current[chosen],
-            sides[chosen],
-            zeros=self._problem.zeros_needed,
-        ).to(self._triangle)
+        current, sides = current[chosen], sides[chosen]
+        if features.shape[1] <= FEW_MISSING:
+            more, their_sides = self._from_half_spaces(features, generator)
+            current, sides = torch.cat([current, more]), torch.cat([sides, their_sides])
+        sharp = sharpen(self._rows, features, current, sides, zeros=self._problem.zeros_needed).to(
+            self._triangle
+        )
         # Back from whitened coordinates.
         directions = torch.linalg.solve_triangular(self._triangle, sharp.T, upper=True).T
         directions = torch.nn.functional.normalize(directions, dim=1)
-        return Proposals(directions, count, self._cost(count, len(chosen)))
+        return Proposals(directions, count, self._cost(count, len(current)))
 
     def _cost(self, starts: int, sharpened: int) -> float:
         """Four products an iteration and as much again for the exponentials; two Gram matrices."""
@@ -142,6 +145,22 @@ class HalfSpaceSearch:
             span = torch.linalg.qr(known.T).Q
             points = points - (points @ span) @ span.T
         return torch.nn.functional.normalize(points, dim=1)
+
+    def _from_half_spaces(
+        self, features: Float[Tensor, "l d"], generator: torch.Generator
+    ) -> tuple[Float[Tensor, "k b"], Float[Tensor, "k l"]]:
+        """Random half-spaces, and for each the direction that is smallest on its inactive side."""
+        normals = torch.randn(
+            SHARPENED,
+            features.shape[1],
+            generator=generator,
+            device=features.device,
+            dtype=features.dtype,
+        )
+        sides = torch.nn.functional.normalize(normals, dim=1) @ features.T
+        inactive = (sides < 0).to(self._rows)
+        gram = (self._rows.T[None] * inactive[:, None, :]) @ self._rows
+        return torch.linalg.eigh(gram.to(torch.float64))[1][:, :, 0].to(self._rows), sides
 
     def _iterate(
         self, current: Float[Tensor, "k b"], features: Float[Tensor, "l d"]
