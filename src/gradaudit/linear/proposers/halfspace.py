@@ -21,6 +21,8 @@ CONTRAST = 2.0
 SAME = 0.8
 # The same for a direction that was found before.
 KNOWN = 0.9
+# The same after sharpening, in float32.
+REPEATED = 1 - 1e-5
 # Candidates sharpened a round, the best-ranked first.
 SHARPENED = 64
 # With so few directions missing, random half-spaces in what the others leave overlap theirs well
@@ -107,14 +109,15 @@ class HalfSpaceSearch:
         known = torch.nn.functional.normalize(known @ self._triangle.T, dim=1).to(self._dtype)
         current = self._iterate(self._starting_points(count, known, generator), features)
         sides, score = self._judge(current, features)
-        chosen = _distinct(current, score, known)
+        chosen = _distinct(current, score, known, SAME, KNOWN)[:SHARPENED]
         current, sides = current[chosen], sides[chosen]
         if features.shape[1] <= FEW_MISSING:
             more, their_sides = self._from_half_spaces(features, generator)
             current, sides = torch.cat([current, more]), torch.cat([sides, their_sides])
-        sharp = sharpen(self._rows, features, current, sides, zeros=self._problem.zeros_needed).to(
-            self._triangle
-        )
+        sharp = sharpen(self._rows, features, current, sides, zeros=self._problem.zeros_needed)
+        # Several starts end in one direction; twins of near-duplicate records differ by more.
+        unranked = sharp.new_zeros(len(sharp))
+        sharp = sharp[_distinct(sharp, unranked, known, REPEATED, REPEATED)].to(self._triangle)
         # Back from whitened coordinates.
         directions = torch.linalg.solve_triangular(self._triangle, sharp.T, upper=True).T
         directions = torch.nn.functional.normalize(directions, dim=1)
@@ -192,17 +195,19 @@ def _half_space(bell: Float[Tensor, "k l"], features: Float[Tensor, "l d"]) -> T
 
 
 def _distinct(
-    current: Float[Tensor, "k b"], score: Float[Tensor, " k"], known: Float[Tensor, "f b"]
+    current: Float[Tensor, "k b"],
+    score: Float[Tensor, " k"],
+    known: Float[Tensor, "f b"],
+    same_above: float,
+    known_above: float,
 ) -> Int[Tensor, " c"]:
-    """The best-ranked candidates that are neither known nor each other's repeats."""
+    """The candidates that are neither known nor each other's repeats, the best-ranked first."""
     fresh = torch.ones_like(score, dtype=torch.bool)
     if len(known):
-        fresh = (current @ known.T).abs().amax(1) <= KNOWN
-    alike = (current @ current.T).abs() > SAME
+        fresh = (current @ known.T).abs().amax(1) <= known_above
+    alike = (current @ current.T).abs() > same_above
     chosen: list[int] = []
-    for candidate in score.argsort(descending=True).tolist():
-        if len(chosen) == SHARPENED:
-            break
+    for candidate in score.argsort(descending=True, stable=True).tolist():
         if bool(fresh[candidate]):
             chosen.append(candidate)
             fresh &= ~alike[candidate]
