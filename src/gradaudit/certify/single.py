@@ -122,11 +122,12 @@ def _curvature(
     if not bool(problem.live.all()):
         return 0.0
     if following is None:
-        return _reach(problem, records)
+        # Before a softmax, what is not in its two largest entries moves with the record.
+        sizes = gradients[:, 0].abs().sort().values
+        return _reach(problem, records) * float(sizes[:-2].sum() / sizes.sum())
     curvature = _nonlinearity(gradients[:, 0], following)
-    if curvature <= LINEAR_RESIDUAL and len(following) > 2:
-        # A linear layer before several classes: the softmax still sees the record.
-        return _reach(problem, records)
+    if curvature <= LINEAR_RESIDUAL:
+        return 0.0
     before = problem.layer.weight @ records[0]
     if problem.layer.bias is not None:
         before = before + problem.layer.bias
