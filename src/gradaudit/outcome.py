@@ -199,7 +199,8 @@ def assumptions(outcome: Outcome, update: Update, *, guessed: bool) -> tuple[str
         return tuple(lines)
     lines.append(
         "Records whose share of the gradient lies below the noise or rounding threshold are not "
-        "visible; identical records appear as one."
+        "visible; records that are identical, or alike to within that threshold, appear as one, "
+        "their weighted mean."
     )
     if outcome.attack == "closed_form":
         lines.append(

@@ -31,6 +31,8 @@ SMALL_SPREAD = 1e-4
 # Copies of the rarest record, where copies must tell one record from a mean of several: with
 # more, any proportion is nearly that of whole numbers.
 LARGEST_BASE = 4
+# The same where copies are only counted.
+LARGEST_COPIES = 8
 
 
 class NetworkJudge:
@@ -83,11 +85,8 @@ class NetworkJudge:
             return
         narrow = bool(self._one_direction.any())
         tolerance = min(float(self._tolerances.max()), COPIES_TOLERANCE)
-        copies = (
-            count_copies(labelling.weights, tolerance=tolerance, largest=LARGEST_BASE)
-            if narrow
-            else count_copies(labelling.weights)
-        )
+        largest = LARGEST_BASE if narrow else LARGEST_COPIES
+        copies = count_copies(labelling.weights, tolerance=tolerance, largest=largest)
         if copies is not None:
             self._copies, self._factor = copies
         if narrow:

@@ -94,8 +94,10 @@ def examine(
     """
     factors = problem.factors
     inside = records @ factors.right
+    if len(records) != factors.rank:
+        return None
     inverse, info = torch.linalg.inv_ex(inside)
-    if records.shape[0] != factors.rank or int(info) or not bool(torch.isfinite(inverse).all()):
+    if int(info) or not bool(torch.isfinite(inverse).all()):
         return None
     gradients = (factors.left * factors.values) @ inverse
     # Each row reads one record off the gradient: dual @ dL/dW = X, and dual @ dL/db = 1.

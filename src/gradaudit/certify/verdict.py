@@ -79,7 +79,7 @@ def certify(
     """
     found = examine(problem, records, scale_identified, is_delta=sign < 0)
     if found is None:
-        reason = "The records are not independent, or not finite."
+        reason = "The records are not independent, not finite, or not as many as the rank."
         blank = RecordEvidence(False, vanishing_needed=problem.zeros_needed, reason=reason)
         return Verdict((blank,) * len(records), Certificate(), None)
     judge: NetworkJudge | None = None

@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+import pytest
+import torch
+
+from gradaudit.applicability import ATTACKS, Refusal, attempts_for, proposers_for, refusal
+from gradaudit.linear.factor import factor_gradient
+from gradaudit.linear.problem import Setting
+from gradaudit.update import LinearLayer
+
+
+def layer(rank: int, rows: int = 40, columns: int = 30, noise: float = 0.0) -> LinearLayer:
+    generator = torch.Generator().manual_seed(rank)
+
+    def normal(*shape: int) -> torch.Tensor:
+        return torch.randn(*shape, generator=generator, dtype=torch.float64)
+
+    gradient = normal(rows, rank) @ normal(rank, columns) + noise * normal(rows, columns)
+    return LinearLayer("fc1", normal(rows, columns), None, gradient, None)
+
+
+def factors(of: LinearLayer):
+    return factor_gradient(of.weight_gradient, generator=torch.Generator().manual_seed(0))
+
+
+def test_a_clear_rank_is_accepted():
+    of = layer(5)
+    for attack in ("auto", "spear", "halfspace"):
+        assert refusal(of, factors(of), attack) is None
+
+
+def test_a_gradient_of_zeros():
+    of = layer(0)
+    found = refusal(of, factors(of), "auto")
+    assert "'fc1' is zero in every entry" in found.cause
+    assert "belongs to these weights" in found.remedy
+
+
+def test_the_largest_rank():
+    of = layer(30)
+    found = refusal(of, factors(of), "auto")
+    assert "the largest rank it can have, 30" in found.cause
+    assert found.remedy
+
+
+def test_noise_without_a_gap():
+    of = layer(5, noise=0.5)
+    found = refusal(of, factors(of), "auto")
+    assert found is not None
+    assert "noise" in found.cause + found.remedy
+
+
+def test_the_closed_form_takes_one_record():
+    assert "shows 3 records" in refusal(layer(3), factors(layer(3)), "closed_form").cause
+    assert refusal(layer(1), factors(layer(1)), "closed_form") is None
+
+
+@pytest.mark.parametrize(
+    ("role", "output", "expected"),
+    [
+        ("input", False, (Setting.SPARSE_GRADIENT,)),
+        ("input", True, (Setting.SPARSE_INPUT,)),
+        ("interior", False, (Setting.SPARSE_GRADIENT, Setting.SPARSE_INPUT)),
+        ("output", True, (Setting.SPARSE_INPUT,)),
+    ],
+)
+def test_settings_by_role(role, output, expected):
+    assert attempts_for(role, output, factors(layer(4)), live=(40, 30)) == expected
+
+
+def test_one_record_needs_no_choice():
+    for role in ("input", "interior", "output"):
+        assert attempts_for(role, False, factors(layer(1)), live=(8, 8)) == (
+            Setting.SPARSE_GRADIENT,
+        )
+
+
+def test_a_layer_too_narrow():
+    found = attempts_for("input", False, factors(layer(10)), live=(20, 30))
+    assert isinstance(found, Refusal)
+    assert "20 live rows cannot give" in found.cause
+    assert attempts_for("input", False, factors(layer(10)), live=(22, 30)) == (
+        Setting.SPARSE_GRADIENT,
+    )
+    assert attempts_for("interior", False, factors(layer(10)), live=(20, 30)) == (
+        Setting.SPARSE_INPUT,
+    )
+
+
+def test_an_attack_that_does_not_search_a_setting():
+    found = attempts_for("output", True, factors(layer(4)), live=(40, 30), attack="halfspace")
+    assert isinstance(found, Refusal)
+    assert "halfspace" in found.cause
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_every_attack_has_a_proposer_for_the_sparse_gradient(attack):
+    assert proposers_for(attack, Setting.SPARSE_GRADIENT)

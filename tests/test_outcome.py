@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from certify.settings import case
+
+from gradaudit.evidence import Certificate, RecordEvidence, Status
+from gradaudit.linear.disaggregate import Batch
+from gradaudit.linear.invert import Inversion
+from gradaudit.outcome import Outcome, assumptions, describe
+
+STOPPED = "the time budget of 5 seconds is used up"
+
+
+def outcome(certified: int, *, size: int = 3, stopped: str = "", found: bool = True, role="input"):
+    """What becomes of a search that certified so many records of the true batch."""
+    sample = case(size)
+    verdict = sample.judge(sample.inputs)
+    evidence = tuple(
+        RecordEvidence(j < certified, estimated_error=1e-9, reason="" if j < certified else "Why.")
+        for j in range(size)
+    )
+    verdict = replace(verdict, evidence=evidence, certificate=Certificate("layer"))
+    batch = Batch(sample.inputs, verdict.gradients, sample.inputs[:, :size], True)
+    inversion = Inversion(batch if found else None, size if found else 1, 1.0, stopped)
+    return describe(
+        sample.problem, role, inversion, verdict if found else None, ("halfspace", "spear")
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "status"),
+    [
+        ({"certified": 3}, Status.RECOVERED),
+        ({"certified": 3, "stopped": STOPPED}, Status.RECOVERED),
+        ({"certified": 2}, Status.PARTIAL),
+        ({"certified": 1, "stopped": STOPPED}, Status.PARTIAL),
+        ({"certified": 0}, Status.NOT_RECOVERED),
+        ({"certified": 0, "stopped": STOPPED}, Status.BUDGET_EXHAUSTED),
+        ({"certified": 0, "found": False, "stopped": STOPPED}, Status.BUDGET_EXHAUSTED),
+        ({"certified": 1, "size": 1}, Status.RECOVERED),
+        ({"certified": 0, "size": 1}, Status.NOT_RECOVERED),
+    ],
+)
+def test_the_status_follows_from_what_was_certified(options, status):
+    made = outcome(**options)
+    assert made.status is status
+    assert made.cause.endswith(".")
+    assert made.remedy.endswith(".")
+    assert "safe" not in (made.cause + made.remedy).lower()
+
+
+def test_words_for_one_and_for_many():
+    assert "holds 1 distinct record, and it was solved for" in outcome(1, size=1).cause
+    assert "holds 3 distinct records, and every one was solved for" in outcome(3).cause
+    assert "3 distinct inputs" in outcome(3, role="interior").cause
+    assert "to within a predicted error of 1e-09 per entry" in outcome(3).cause
+    assert "2 of 3 records" in outcome(2).cause
+
+
+def test_a_failure_is_no_evidence_of_safety():
+    assert "does not show" in outcome(0).remedy
+    assert "not show" in outcome(0, stopped=STOPPED).remedy
+    assert STOPPED in outcome(0, stopped=STOPPED).cause
+    assert outcome(0).cause.endswith("Why.")
+
+
+def test_more_certified_ranks_higher():
+    order = [outcome(n, stopped=s) for n, s in ((0, ""), (0, STOPPED), (1, ""), (3, ""))]
+    ranks = [made.rank() for made in order]
+    assert ranks == sorted(set(ranks))
+    assert Outcome(Status.NOT_APPLICABLE, "", "").rank() < ranks[0]
+
+
+def test_assumptions_say_what_the_attacker_has():
+    sample = case(3)
+    lines = assumptions(outcome(3), sample.update, guessed=False)
+    assert "honest-but-curious" in lines[0]
+    assert any("order of records" in line for line in lines)
+    assert any("ReLU follows the layer" in line for line in lines)
+    assert not any("guessed" in line for line in lines)
+    interior = assumptions(outcome(3, role="interior"), sample.update, guessed=False)
+    assert any("not the first one" in line for line in interior)
+    single = assumptions(outcome(1, size=1), sample.update, guessed=False)
+    assert any("Rank one means one record" in line for line in single)
+    nothing = Outcome(Status.NOT_APPLICABLE, "", "")
+    assert len(assumptions(nothing, sample.update, guessed=True)) == 3
