@@ -34,7 +34,7 @@ def noise_check(
 
     Example:
         >>> g = torch.Generator().manual_seed(0)
-        >>> noise = torch.randn(30, 40, generator=g, dtype=torch.float64)
+        >>> noise = torch.randn(300, 400, generator=g, dtype=torch.float64)
         >>> hidden = torch.outer(noise[:, 0], noise[0])
         >>> noise_check(noise, noise, 1.0).passed, noise_check(noise, hidden, 1.0).passed
         (True, False)
