@@ -33,6 +33,13 @@ def refusal(layer: LinearLayer, factors: Factors, attack: str) -> Refusal | None
         attack: As asked for.
     """
     spectrum = factors.spectrum
+    if factors.rank == 0 and bool((layer.weight_gradient != 0).any()):
+        largest = float(layer.weight_gradient.abs().max())
+        return Refusal(
+            f"The gradient of layer {layer.name!r} has entries of up to {largest:.1g}, whose "
+            "squares leave the range of float64.",
+            "Multiply the whole update by a constant; records do not depend on it.",
+        )
     if factors.rank == 0:
         return Refusal(
             f"The gradient of layer {layer.name!r} is zero in every entry.",

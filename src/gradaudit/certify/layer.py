@@ -149,7 +149,7 @@ def examine(
         hard=hard.sum(1),
         soft=soft.sum(1),
         soft_allowed=tuple(int(n) for n in np.atleast_1d(poisson.isf(SOFT_MISMATCH_RATE, chance))),
-        determined=_determined(problem, small),
+        determined=_determined(problem, small & ~predicted if by_gradient else small),
         left_over=largest_singular_value(leftover),
         only_rounding=is_rounding(
             gradient, leftover, problem.observed_eps, problem.layer.weight if is_delta else None
@@ -199,7 +199,10 @@ def _chance_zeros(
 def _determined(problem: Problem, small: Bool[Tensor, "b p"]) -> Bool[Tensor, " b"]:
     """Whether the entries that vanish for a record do so for one direction alone.
 
-    Where another record's support lies within its own, a sum of the two vanishes as well.
+    Where another record's support lies within its own, a sum of the two vanishes as well. Only
+    zeros that the record's own pattern explains count: two records that activate the same neurons
+    share them all, and a sum of the two can be made to vanish at one more neuron, which would
+    then seem to single it out.
     """
     size = problem.batch_size
     if size == 1:

@@ -104,16 +104,29 @@ class Network:
         failure = "the records do not reach it unchanged from the network's input"
         for shape in shapes:
             try:
-                _, reached, output = self._run(records, shape)
+                outputs, reached, output = self._run(records, shape)
             except NetworkMismatchError:
                 raise
             except Exception as error:  # the user's forward may raise anything on a wrong shape
                 failure = f"the network does not take inputs of shape {shape} ({error})"
                 continue
             if reached.reshape(len(reached), -1).equal(records) and output.ndim == 2:
+                self._check_loss(outputs)
                 self._shape = shape
                 return
         raise NetworkMismatchError(" ".join(f"layer {self.layer!r}: {failure}".split())[:300])
+
+    def _check_loss(self, outputs: Tensor) -> None:
+        """Whether the loss takes these outputs with a class a record as the label."""
+        labels = torch.zeros(len(outputs), dtype=torch.int64, device=outputs.device)
+        try:
+            self.loss.check_labels(outputs, labels)
+            self.loss(outputs, labels, reduction="none")
+        except Exception as error:  # a caller's loss may raise anything
+            raise NetworkMismatchError(
+                f"the loss {self.loss.name!r} does not take its outputs of shape "
+                f"{tuple(outputs.shape)}; name the loss it is trained with"
+            ) from error
 
     def classes(self, records: Float[Tensor, "b n"]) -> int:
         """How many labels can be told apart: outputs, or two for a single logit."""
