@@ -101,6 +101,8 @@ def test_a_search_ends_with_what_it_found(number, searching, tmp_path):
 def test_ctrl_c_while_nothing_is_searched(tmp_path):
     code = (
         "import gradaudit.result as r, signal\n"
+        # A background job of a shell without job control inherits SIGINT ignored.
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "r.AuditResult.load = lambda path: signal.raise_signal(signal.SIGINT)\n"
         "from gradaudit.cli import main\n"
         "main(['report', 'r.json', '--out', 'r.html'])"
