@@ -22,11 +22,13 @@ class Proposals:
         cost: About how much arithmetic that took, in floating-point operations at the speed of
             large matrix products. Proposers that work together share by it, and not by the clock,
             so that the same seed gives the same search.
+        exhausted: Whether further rounds find nothing new until somebody else does.
     """
 
     directions: Float[Tensor, "k b"]
     tried: int
     cost: float
+    exhausted: bool = False
 
 
 @runtime_checkable
