@@ -10,7 +10,9 @@ from gradaudit.linear.proposers import PROPOSERS
 from gradaudit.linear.tolerances import SURPLUS_ZEROS
 from gradaudit.update import LinearLayer
 
-ATTACKS = ("auto", "halfspace", "spear", "closed_form")
+ATTACKS = ("auto", "halfspace", "spear", "spear++", "closed_form")
+# The proposers that work together unless one is asked for.
+TOGETHER = ("halfspace", "spear")
 
 # A true direction vanishes on about half of the rows, seldom on more than this part of them.
 LARGEST_ZERO_SHARE = 0.75
@@ -77,7 +79,7 @@ def proposers_for(attack: str, setting: Setting) -> tuple[str, ...]:
         >>> proposers_for("auto", Setting.SPARSE_GRADIENT)
         ('halfspace', 'spear')
     """
-    names = tuple(PROPOSERS) if attack in ("auto", "closed_form") else (attack,)
+    names = TOGETHER if attack in ("auto", "closed_form") else (attack,)
     return tuple(name for name in names if setting in PROPOSERS[name].settings)
 
 

@@ -27,6 +27,7 @@ _REASONS = {
     "finds directions that the other misses.",
     ("halfspace",): "the half-space search, which uses the weights too.",
     ("spear",): "SPEAR's submatrix sampling.",
+    ("spear++",): "SPEAR++'s descent towards sparse directions.",
 }
 
 

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+from gradaudit.linear.proposers.dictionary import DictionarySearch
 from gradaudit.linear.proposers.halfspace import HalfSpaceSearch
 from gradaudit.linear.proposers.protocol import Proposals, Proposer
 from gradaudit.linear.proposers.submatrix import SubmatrixSampler
 
-PROPOSERS: dict[str, type[HalfSpaceSearch] | type[SubmatrixSampler]] = {
+PROPOSERS: dict[
+    str, type[DictionarySearch] | type[HalfSpaceSearch] | type[SubmatrixSampler]
+] = {
     "halfspace": HalfSpaceSearch,
     "spear": SubmatrixSampler,
+    "spear++": DictionarySearch,
 }
 
-__all__ = ["PROPOSERS", "HalfSpaceSearch", "Proposals", "Proposer", "SubmatrixSampler"]
+__all__ = [
+    "PROPOSERS",
+    "DictionarySearch",
+    "HalfSpaceSearch",
+    "Proposals",
+    "Proposer",
+    "SubmatrixSampler",
+]

@@ -6,6 +6,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from gradaudit.linear.kernels import bordered_kernels, near_zeros, screen_tolerance
 from gradaudit.linear.problem import Problem, Setting
 from gradaudit.linear.proposers.protocol import Proposals
 
@@ -17,9 +18,6 @@ FIRST_ROUND = 256
 BLOCK = 2_048
 # Factorising thousands of small matrices is so many times slower than one large product.
 SMALL_MATRICES = 8.0
-# Relative size below which an entry counts as near zero while screening in float32: a kernel of a
-# submatrix with condition number 1e3 is right to about 1e-4.
-SCREEN_TOLERANCE = 1e-3
 # With more rows than this, a candidate is first screened on a random part of them.
 SCREEN_ROWS = 160
 
@@ -30,10 +28,6 @@ class SubmatrixSampler:
     If the rows happen to be inactive for exactly one record, the kernel of the (b - 1) x b
     submatrix is that record's direction (SPEAR, Theorem 3.4); its product with *all* rows then
     vanishes on about half of them, where a wrong one vanishes on the b - 1 sampled rows only.
-
-    Kernels come from one LU factorisation a submatrix: bordered by a random row r, the system
-    :math:`\binom{L_A}{r} q = e_b` has the kernel as its solution and is as well conditioned as
-    the submatrix allows.
 
     Args:
         problem: The layer.
@@ -55,10 +49,7 @@ class SubmatrixSampler:
         self._rows = problem.unit_rows.to(dtype).contiguous()
         self._largest_round = round_size
         self._round_size = min(FIRST_ROUND, round_size)
-        # Noise in the rows makes a true kernel's zeros that much less sharp.
-        noise = problem.zero_tolerance(torch.eye(problem.batch_size).to(problem.sparse))
-        relative = (noise[:, problem.live] / problem.sparse[problem.live].norm(dim=1)).median()
-        self._tolerance = float(torch.clamp(relative * 10, SCREEN_TOLERANCE, 30 * SCREEN_TOLERANCE))
+        self._tolerance = screen_tolerance(problem)
 
     def propose(
         self,
@@ -101,14 +92,7 @@ class SubmatrixSampler:
     def _kernels(self, count: int, generator: torch.Generator) -> Float[Tensor, "k b"]:
         rows, size = self._rows, self._rows.shape[1]
         chosen = sample_subsets(count, len(rows), size - 1, generator)
-        border = torch.randn(1, 1, size, generator=generator, dtype=rows.dtype, device=rows.device)
-        bordered = torch.cat([rows[chosen], border.expand(count, 1, size)], dim=1)
-        right = rows.new_zeros(size, 1)
-        right[-1] = 1
-        factored, pivots, _ = torch.linalg.lu_factor_ex(bordered)
-        solution = torch.linalg.lu_solve(factored, pivots, right.expand(count, size, 1))[..., 0]
-        # A singular submatrix gives inf or nan; so does its norm, and no comparison accepts it.
-        return solution / solution.norm(dim=1, keepdim=True)
+        return bordered_kernels(rows[chosen], generator)
 
     def _screen(
         self, kernels: Float[Tensor, "k b"], minimum_zeros: int, generator: torch.Generator
@@ -116,12 +100,11 @@ class SubmatrixSampler:
         rows = self._rows
         if len(rows) > SCREEN_ROWS:
             part = torch.randperm(len(rows), generator=generator, device=rows.device)[:SCREEN_ROWS]
-            near = (kernels @ rows[part].T).abs() < self._tolerance
             # Four standard deviations below the threshold's share, so that next to none is lost.
             share = minimum_zeros * SCREEN_ROWS / len(rows)
-            kernels = kernels[near.sum(1) >= max(share - 4 * share**0.5, 1)]
-        near = (kernels @ rows.T).abs() < self._tolerance
-        return kernels[near.sum(1) >= minimum_zeros]
+            zeros = near_zeros(kernels, rows[part], self._tolerance)
+            kernels = kernels[zeros >= max(share - 4 * share**0.5, 1)]
+        return kernels[near_zeros(kernels, rows, self._tolerance) >= minimum_zeros]
 
 
 def sample_subsets(
