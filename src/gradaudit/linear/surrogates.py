@@ -30,6 +30,7 @@ class Surrogate(Protocol):
         """Of the value, by each entry; some subgradient where there is a kink."""
 
 
+@dataclass(frozen=True)
 class L1:
     r"""The sum of absolute values: its minima on the sphere have entries that are exactly zero.
 
@@ -76,6 +77,7 @@ class LogCosh:
         return torch.tanh(entries / self.width)
 
 
+@dataclass(frozen=True)
 class NegativeL4:
     r"""Minus the sum of fourth powers, a quarter of it: spiky products rather than sparse ones.
 
