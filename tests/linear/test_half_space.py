@@ -18,9 +18,8 @@ def unit(vector):
 def test_true_directions_are_plausible_in_every_precision(dtype, bias, seed):
     planted = plant(gaussian(5, 60, seed), width=150, seed=seed, bias=bias, factor_like=dtype)
     assert planted.problem.batch_size == 5
-    for direction in planted.true_directions:
-        assert plausible(planted.problem, direction)
-        assert plausible(planted.problem, -direction)
+    assert bool(plausible(planted.problem, planted.true_directions).all())
+    assert bool(plausible(planted.problem, -planted.true_directions).all())
 
 
 def test_an_active_neuron_below_the_tolerance_does_not_refute_a_record():
@@ -31,7 +30,7 @@ def test_an_active_neuron_below_the_tolerance_does_not_refute_a_record():
     zero, informative = problem.vanishing(direction[None])
     hidden = zero[0] & informative[0] & (planted.gradients[:, 3] != 0)
     assert int(hidden.sum()) == 1
-    assert plausible(problem, direction)
+    assert bool(plausible(problem, direction[None])[0])
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
@@ -40,26 +39,23 @@ def test_an_active_neuron_below_the_tolerance_does_not_refute_a_record():
 def test_mixtures_of_two_records_are_refused(dtype, sign, setting):
     planted = plant(gaussian(4, 60, 1), width=200, factor_like=dtype, setting=setting)
     directions = planted.true_directions
-    refused = [
-        not plausible(planted.problem, unit(directions[i] + sign * directions[j]))
-        for i in range(4)
-        for j in range(i)
-    ]
+    pairs = [unit(directions[i] + sign * directions[j]) for i in range(4) for j in range(i)]
+    fits = plausible(planted.problem, torch.stack(pairs))
     if setting is Setting.SPARSE_INPUT:
         # Positive mixtures of non-negative inputs are non-negative; only differences give away.
         signs = torch.sign(directions @ planted.problem.sparse.T).sum(1)
         assert len(set(torch.sign(signs).tolist())) >= 1
         mixed = directions * torch.sign(signs)[:, None]
-        assert not plausible(planted.problem, unit(mixed[0] - mixed[1]))
-        assert plausible(planted.problem, unit(mixed[0] + mixed[1]))
+        both = torch.stack([unit(mixed[0] - mixed[1]), unit(mixed[0] + mixed[1])])
+        assert plausible(planted.problem, both).tolist() == [False, True]
     else:
-        assert all(refused)
+        assert not bool(fits.any())
 
 
 def test_random_directions_are_refused():
     planted = plant(gaussian(4, 60, 1), width=120)
-    for direction in gaussian(10, 4, 5):
-        assert not plausible(planted.problem, unit(direction))
+    directions = torch.stack([unit(direction) for direction in gaussian(10, 4, 5)])
+    assert not bool(plausible(planted.problem, directions).any())
 
 
 def test_as_many_rows_as_allowed_are_dropped_and_no_more():

@@ -19,7 +19,7 @@ def pool_of(problem, directions) -> Pool:
     """A pool with just these directions, whatever they are worth."""
     pool = Pool(problem, half_space_test=False)
     for direction in directions:
-        pool._append(direction)
+        pool._append(direction, 1)
     return pool
 
 

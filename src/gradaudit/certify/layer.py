@@ -13,6 +13,7 @@ from torch import Tensor
 from gradaudit.certify.leftover import is_rounding, largest_singular_value, noise_check
 from gradaudit.evidence import Check
 from gradaudit.linear.half_space import plausible
+from gradaudit.linear.null_space import masked_null_vectors
 from gradaudit.linear.problem import Problem, Setting
 from gradaudit.linear.tolerances import (
     ACTIVE_TOLERANCES,
@@ -180,8 +181,7 @@ def _separability(
     A support that some record could have is predicted as it is; one that none could have, as its
     opposite.
     """
-    fits = torch.tensor([plausible(problem, direction) for direction in directions])
-    fits = fits.to(active.device)[:, None]
+    fits = plausible(problem, directions)[:, None]
     return torch.where(fits, active, ~active), torch.ones_like(active)
 
 
@@ -209,13 +209,9 @@ def _determined(problem: Problem, small: Bool[Tensor, "b p"]) -> Bool[Tensor, " 
         return torch.ones_like(small[:, 0])
     norms = problem.sparse.norm(dim=1, keepdim=True)
     unit = problem.sparse / norms.clamp(min=torch.finfo(norms.dtype).tiny)
-    determined = []
-    for zero in small:
-        rows = unit[zero]
-        values = torch.linalg.eigvalsh(rows.T @ rows)
-        # The smallest is the record's own and shows the noise; the next is another direction's.
-        determined.append(bool(values[1] > KERNEL_CONTRAST * values[0] + KERNEL_GAP * values[-1]))
-    return torch.tensor(determined, device=small.device)
+    # The smallest is the record's own and shows the noise; the next is another direction's.
+    _, first, second = masked_null_vectors(unit, small.to(unit))
+    return second > KERNEL_CONTRAST * first + KERNEL_GAP
 
 
 def _relative_noise(

@@ -10,6 +10,9 @@ from gradaudit.linear.problem import Problem, Setting
 
 # Missing directions that are solved for; with more, the patterns are no longer few.
 LARGEST_MISSING = 2
+# With two missing the patterns are as many as neurons; past so much arithmetic another round of
+# search is quicker.
+LARGEST_WORK = 2e9
 # Patterns whose rows come nearest to having a common null vector are proposed.
 PROPOSED = 8
 # Patterns judged at once.
@@ -38,6 +41,8 @@ def completions(problem: Problem, directions: Float[Tensor, "k b"]) -> Float[Ten
     missing = problem.batch_size - len(directions)
     none = directions.new_zeros(0, problem.batch_size)
     if problem.setting is not Setting.SPARSE_GRADIENT or not 1 <= missing <= LARGEST_MISSING:
+        return none
+    if missing > 1 and 4.0 * problem.unit_rows.numel() ** 2 > LARGEST_WORK:
         return none
     basis = torch.linalg.svd(directions, full_matrices=True)[2][len(directions) :]
     # Without a bias gradient the bias is left out, as the record's scale against it is unknown.

@@ -9,29 +9,32 @@ from scipy.optimize import linprog
 from scipy.stats import poisson
 from torch import Tensor
 
+from gradaudit.linear.logistic import newton_step
 from gradaudit.linear.problem import Problem, Setting
 
 # The linear program's own feasibility tolerance is 1e-7; a margin (of unit rows, with coefficients
 # of at most 1) must exceed it to mean anything.
 SMALLEST_MARGIN = 1e-6
-# A separator is sought by this many Newton steps before a linear program is set up; the ridge keeps
-# a separable problem's weights finite.
-REGRESSION_STEPS = 12
-REGRESSION_RIDGE = 1e-3
+# A separator is sought by so many Newton steps, truncated and exact, before a linear program is set
+# up; the ridge keeps a separable problem's weights finite.
+QUICK_STEPS, QUICK_RIDGE = 8, 1e-3
+EXACT_STEPS, EXACT_RIDGE = 12, 1e-6
+CURVATURE_FLOOR = 1e-10
 # Probability at which more tiny-but-active entries than the zero tolerance explains are too many.
 TINY_RATE = 1e-6
 # With so many times more rows on the wrong side than are allowed, dropping some is hopeless.
 SLACK_FACTOR = 4
 
 
-def plausible(problem: Problem, direction: Float[Tensor, " b"]) -> bool:
-    r"""Whether a direction can belong to a single record, by the ReLU that made it sparse.
+def plausible(problem: Problem, directions: Float[Tensor, "k b"]) -> Bool[Tensor, " k"]:
+    r"""Which directions can belong to a single record, by the ReLU that made them sparse.
 
     Sparse gradient: neuron i is active for a record x = V c exactly where
     :math:`(W V)_i c + \beta_i > 0`, so that the support of a true column of dL/dZ must be linearly
     separable in the rows of [W V, bias], with a positive weight on the bias (the record's unknown
     scale). The support of a mixture of m rows is so with vanishing probability once m > 2b (Cover
-    1965). Decided by a linear program that maximises the margin.
+    1965). Logistic regression finds a separator where there is one, for all directions at once;
+    where it finds none a linear program that maximises the margin decides.
     Entries of active neurons may be so small that the zero tolerance hides them; as many zeros as
     that explains may lie on the wrong side.
     Sparse input: the input of an inner layer is the output of a ReLU, so that all entries of a
@@ -39,21 +42,25 @@ def plausible(problem: Problem, direction: Float[Tensor, " b"]) -> bool:
 
     Args:
         problem: The layer.
-        direction: An exact direction.
+        directions: Exact directions.
 
     Source:
         Ours; ``Known weaknesses`` of the half-space search, after Cover's function-counting
         theorem. Separability of last-layer gradients: arXiv 2111.00556.
     """
-    zero, active = (mask[0] for mask in problem.pattern(direction[None]))
-    values = problem.sparse @ direction
+    zero, active = problem.pattern(directions)
+    values = directions @ problem.sparse.T
     if problem.setting is Setting.SPARSE_INPUT:
-        return bool((values[active] > 0).all()) or bool((values[active] < 0).all())
-    rows = (zero | active) & problem.live
-    tolerance = problem.zero_tolerance(direction[None])[0][rows]
-    return separable(
-        problem, rows, active[rows], hidden=_hidden(values[rows], tolerance, active[rows])
-    )
+        return ((values > 0) | ~active).all(1) | ((values < 0) | ~active).all(1)
+    judged = (zero | active) & problem.live
+    fits = _separated_by_regression(problem, judged, active)
+    tolerances = problem.zero_tolerance(directions)
+    for index in torch.nonzero(~fits)[:, 0].tolist():
+        rows = judged[index]
+        firing = active[index, rows]
+        hidden = _hidden(values[index, rows], tolerances[index, rows], firing)
+        fits[index] = separable(problem, rows, firing, hidden=hidden)
+    return fits
 
 
 def _hidden(
@@ -77,54 +84,75 @@ def separable(
         active: For each of those, whether it is active.
         hidden: How many of the others may be active all the same.
     """
-    design = problem.preactivation_map[rows]
-    bias = problem.layer.bias
-    if bias is not None:
-        design = torch.cat([design, bias[rows][:, None]], dim=1)
+    design, bounded = _design(problem)
+    design = design[rows]
     # A neuron without weights in the record space is constant and separates nothing.
     norms = design.norm(dim=1)
     design, active = design[norms > 0] / norms[norms > 0][:, None], active[norms > 0]
-    if len(design) > 2 * design.shape[1] and _separated_by_regression(
-        design, active, signed_bias=bias is not None
-    ):
-        return True
     signed = (design * torch.where(active, 1.0, -1.0)[:, None]).cpu().numpy()
     count, size = signed.shape
     if not count:
         return False
-    # Without a bias the opposite direction is that of the opposite record: one test does for both.
-    free = size if bias is None else size - 1
+    free = size - bounded
     if _margin(signed, free) > SMALLEST_MARGIN:
         return True
     return hidden > 0 and _separable_but_for(signed, free, active.cpu().numpy(), hidden)
 
 
-def _separated_by_regression(
-    design: Float[Tensor, "r d"], active: Bool[Tensor, " r"], *, signed_bias: bool
-) -> bool:
-    """Whether a few Newton steps of logistic regression find a separator; no is no answer.
+def _design(problem: Problem) -> tuple[Float[Tensor, "m d"], int]:
+    """[W V, bias], and how many of its last columns must have a weight that is not negative.
 
-    Ten times faster than the linear program where there is one to find.
+    Without a bias the opposite direction is that of the opposite record: one test does for both.
     """
+    bias = problem.layer.bias
+    if bias is None:
+        return problem.preactivation_map, 0
+    return torch.cat([problem.preactivation_map, bias[:, None]], dim=1), 1
+
+
+def _separated_by_regression(
+    problem: Problem, judged: Bool[Tensor, "k m"], active: Bool[Tensor, "k m"]
+) -> Bool[Tensor, " k"]:
+    """For which patterns a few Newton steps of logistic regression find a separator.
+
+    No is no answer. First truncated steps in float32, for all patterns by common products; then
+    exact ones for those that are left, whose margin is smaller. A separator is tested in float64.
+    """
+    design, bounded = _design(problem)
+    norms = design.norm(dim=1, keepdim=True)
+    design = design / torch.where(norms > 0, norms, 1.0)
     basis, triangle = torch.linalg.qr(design)
     basis = basis * len(basis) ** 0.5
-    target = active.to(basis.dtype)
-    sign = 2 * target - 1
-    weights = basis.T @ sign * (2.0 / len(basis))
-    ridge = REGRESSION_RIDGE * torch.eye(basis.shape[1]).to(basis)
-    for _ in range(REGRESSION_STEPS):
-        margin = sign * (basis @ weights)
-        if bool(margin.min() > SMALLEST_MARGIN * weights.norm()):
-            if not signed_bias:
-                return True
-            return bool(
-                torch.linalg.solve_triangular(triangle, weights[:, None], upper=True)[-1, 0] >= 0
-            )
-        chance = torch.sigmoid(basis @ weights)
-        curvature = (basis.T * (chance * (1 - chance)).clamp(min=1e-10)) @ basis + ridge
-        slope = basis.T @ (target - chance) - REGRESSION_RIDGE * weights
-        weights = weights + torch.linalg.solve(curvature, slope)
-    return False
+    counts = (judged & (norms[:, 0] > 0)).to(basis)
+    target = active.to(basis)
+    found = torch.zeros(len(judged), dtype=torch.bool, device=judged.device)
+    if not bool((triangle.diagonal().abs() > 0).all()):
+        return found
+    weights = ((2 * target - 1) * counts) @ basis * (2.0 / len(basis))
+    for step in range(QUICK_STEPS + EXACT_STEPS):
+        going = torch.nonzero(~found)[:, 0]
+        if not len(going):
+            break
+        margin = (2 * target[going] - 1) * (weights[going] @ basis.T)
+        margin = torch.where(counts[going] > 0, margin, torch.inf).amin(1)
+        separates = margin > SMALLEST_MARGIN * weights[going].norm(dim=1)
+        if bounded:
+            normals = torch.linalg.solve_triangular(triangle, weights[going].T, upper=True)
+            separates &= normals[-1] >= 0
+        found[going[separates]] = True
+        going = going[~separates]
+        quick = step < QUICK_STEPS
+        dtype = torch.float32 if quick else torch.float64
+        weights[going] = newton_step(
+            basis.to(dtype),
+            weights[going].to(dtype),
+            target[going].to(dtype),
+            ridge=QUICK_RIDGE if quick else EXACT_RIDGE,
+            curvature_floor=CURVATURE_FLOOR,
+            judged=counts[going].to(dtype),
+            exact=not quick,
+        ).to(basis)
+    return found
 
 
 def _separable_but_for(signed: np.ndarray, free: int, active: np.ndarray, hidden: int) -> bool:

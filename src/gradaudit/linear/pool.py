@@ -9,7 +9,7 @@ from torch import Tensor
 from gradaudit.linear.basis import sparsest_basis
 from gradaudit.linear.half_space import plausible
 from gradaudit.linear.problem import Problem, Setting
-from gradaudit.linear.refine import exact_direction, purify
+from gradaudit.linear.refine import exact_directions, purify
 from gradaudit.linear.tolerances import CHANCE_LOG10, DUPLICATE_COSINE
 from gradaudit.theory import log10_separable_by_chance
 
@@ -60,24 +60,20 @@ class Pool:
         Returns:
             How many were new.
         """
-        new = 0
         if not len(proposals):
             return 0
         sharp = purify(self._problem, proposals.to(self.directions), minimum_zeros)
-        for proposal in self._unfamiliar(sharp):
-            exact = exact_direction(self._problem, proposal, minimum_zeros)
-            if exact is None or len(self) >= LARGEST_POOL:
-                self.rejected += 1
-                continue
-            known = _nearest(self.directions, exact, DUPLICATE_COSINE)
-            if known is not None:
-                self.hits[known] += 1
-            elif self._passes_half_space_test(exact):
-                self._append(exact)
-                new += 1
-            else:
-                self.rejected += 1
-        return new
+        sharp = self._unfamiliar(sharp)
+        exact = exact_directions(self._problem, sharp, minimum_zeros)
+        self.rejected += len(sharp) - len(exact)
+        fresh, hits = self._count_repeats(exact)
+        passed = self._half_space_test_of(fresh)
+        room = max(0, LARGEST_POOL - len(self))
+        accepted = torch.nonzero(passed)[:room, 0].tolist()
+        for index in accepted:
+            self._append(fresh[index], int(hits[index]))
+        self.rejected += len(fresh) - len(accepted)
+        return len(accepted)
 
     def by_sparsity(self) -> Int[Tensor, " c"]:
         """Indices by number of zeros, descending, the trusted ones first."""
@@ -103,19 +99,37 @@ class Pool:
             proposals = proposals[distance > REFUSED_COSINE]
         return proposals
 
-    def _passes_half_space_test(self, exact: Float[Tensor, " b"]) -> bool:
-        if not self._half_space_test:
-            return True
-        if plausible(self._problem, exact):
-            return True
-        self._refused = torch.cat([self._refused, exact[None]])[-LARGEST_POOL:]
-        return False
+    def _count_repeats(
+        self, exact: Float[Tensor, "k b"]
+    ) -> tuple[Float[Tensor, "j b"], Int[Tensor, " j"]]:
+        """Count repeats of directions in the pool; the others once, and how often each came."""
+        if len(self) and len(exact):
+            nearest, distance = _distances(self.directions, exact)
+            known = distance <= DUPLICATE_COSINE
+            self.hits += torch.bincount(nearest[known], minlength=len(self))
+            exact = exact[~known]
+        hits: list[int] = []
+        fresh = exact[:0]
+        while len(exact):
+            _, distance = _distances(exact[:1], exact)
+            same = distance <= DUPLICATE_COSINE
+            fresh = torch.cat([fresh, exact[:1]])
+            hits.append(int(same.sum()))
+            exact = exact[~same]
+        return fresh, self.hits.new_tensor(hits)
 
-    def _append(self, direction: Float[Tensor, " b"]) -> None:
+    def _half_space_test_of(self, exact: Float[Tensor, "k b"]) -> Bool[Tensor, " k"]:
+        if not self._half_space_test:
+            return torch.ones(len(exact), dtype=torch.bool, device=exact.device)
+        passed = plausible(self._problem, exact)
+        self._refused = torch.cat([self._refused, exact[~passed]])[-LARGEST_POOL:]
+        return passed
+
+    def _append(self, direction: Float[Tensor, " b"], hits: int) -> None:
         vanishing, active = self._problem.pattern(direction[None])
         self.directions = torch.cat([self.directions, direction[None]])
         self.zeros = torch.cat([self.zeros, vanishing.sum(1)])
-        self.hits = torch.nn.functional.pad(self.hits, (0, 1), value=1)
+        self.hits = torch.nn.functional.pad(self.hits, (0, 1), value=hits)
         trusted = self._half_space_says_something(int(vanishing.sum()), int(active.sum()))
         self.trusted = torch.nn.functional.pad(self.trusted, (0, 1), value=trusted)
 
@@ -142,12 +156,3 @@ def _distances(
     sign = torch.sign(cosines.gather(1, nearest[:, None]))
     # 1 - |cos| of unit vectors would lose half the digits; the chord does not.
     return nearest, (directions[nearest] * sign - others).square().sum(1) / 2
-
-
-def _nearest(
-    directions: Float[Tensor, "c b"], direction: Float[Tensor, " b"], tolerance: float
-) -> int | None:
-    if not len(directions):
-        return None
-    nearest, distance = _distances(directions, direction[None])
-    return int(nearest[0]) if float(distance[0]) <= tolerance else None

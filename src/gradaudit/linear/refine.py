@@ -6,55 +6,80 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from gradaudit.linear.null_space import masked_null_vectors, null_vectors
 from gradaudit.linear.problem import Problem
 
 ROUNDS = 4
 # The kernel must be one-dimensional: the second smallest singular value, relative to the largest.
 KERNEL_GAP = 1e-6
-# The same for eigenvalues of a Gram matrix, whose rounding hides squares below 1e-16.
+# The same for eigenvalues of a Gram matrix relative to its norm, while proposals are rough.
 GRAM_GAP = 1e-9
 # Rows of a plane that vanish in one direction agree on its angle to rounding and noise.
 ANGLE_TOLERANCE = 1e-4
 
 
-def exact_direction(
-    problem: Problem, direction: Float[Tensor, " b"], minimum_zeros: int = 0
-) -> Float[Tensor, " b"] | None:
-    """Snap a direction to the null vector of the rows on which it nearly vanishes.
+def exact_directions(
+    problem: Problem, proposals: Float[Tensor, "k b"], minimum_zeros: int = 0
+) -> Float[Tensor, "j b"]:
+    """Snap proposals to the null vectors of the rows on which they nearly vanish, all at once.
 
     Alternates between choosing the rows (first the smallest few, then all within the noise's
-    tolerance) and taking the right singular vector of the smallest singular value of those rows,
-    in float64. In the end all vanishing rows take part, so that noise in them averages out.
+    tolerance) and solving for their null vector, in float64. In the end all vanishing rows take
+    part, so that noise in them averages out.
 
     Args:
         problem: The layer.
-        direction: Unit vector, right to about 1e-3.
+        proposals: Unit vectors, right to about 1e-3.
         minimum_zeros: Rows that must vanish, besides `Problem.zeros_needed`.
 
     Returns:
-        The exact direction, or None if too few rows vanish or their kernel is not a line.
-
-    Example:
-        >>> exact_direction.__name__
-        'exact_direction'
+        The exact directions in the proposals' order, without those for which too few rows vanish
+        or whose rows' kernel is not a line.
     """
     rows = problem.unit_rows
     needed = max(problem.zeros_needed + 1, minimum_zeros)
-    if len(rows) < needed:
-        return None
-    chosen = _smallest(rows, direction.to(rows), problem.zeros_needed, needed)
+    if len(rows) < needed or not len(proposals):
+        return proposals[:0].to(rows)
+    proposals = proposals.to(rows)
+    fewest = (proposals @ rows.T).abs().topk(problem.zeros_needed, dim=1, largest=False).indices
+    chosen = torch.zeros(len(proposals), len(rows), dtype=torch.bool, device=rows.device)
+    chosen.scatter_(1, fewest, True)
+    null, _, second = null_vectors(rows[fewest])
+    # Rows of few active records are parallel to each other, and the fewest need not suffice.
+    for index in torch.nonzero(second <= KERNEL_GAP**2)[:, 0].tolist():
+        chosen[index] = _smallest(rows, proposals[index], problem.zeros_needed, needed)
+        null[index] = _or_nan(null_vector(rows[chosen[index]]), null[index])
+    return _settle(problem, null, chosen, needed)
+
+
+def _settle(
+    problem: Problem, null: Float[Tensor, "k b"], chosen: Bool[Tensor, "k l"], needed: int
+) -> Float[Tensor, "j b"]:
+    """Follow null vectors to the rows that vanish and back, until those stay the same."""
+    settled = torch.zeros(len(null), dtype=torch.bool, device=null.device)
+    kept = torch.isfinite(null).all(1)
     for _ in range(ROUNDS):
-        null = null_vector(rows[chosen])
-        if null is None:
-            return None
-        following = problem.vanishing(null[None])[0][0][problem.live]
-        if int(following.sum()) < needed:
-            return None
-        settled = bool((following == chosen).all())
-        chosen = following
-        if settled:
+        going = torch.nonzero(kept & ~settled)[:, 0]
+        if not len(going):
             break
-    return null
+        following = problem.vanishing(null[going])[0][:, problem.live]
+        enough = following.sum(1) >= needed
+        kept[going[~enough]] = False
+        same = (following == chosen[going]).all(1)
+        settled[going[same]] = True
+        going, following = going[enough & ~same], following[enough & ~same]
+        if not len(going):
+            break
+        chosen[going] = following
+        vectors, _, second = masked_null_vectors(problem.unit_rows, following.to(null))
+        null[going] = vectors
+        kept[going[second <= KERNEL_GAP**2]] = False
+    enough = problem.vanishing(null)[0][:, problem.live].sum(1) >= needed
+    return null[kept & (settled | enough)]
+
+
+def _or_nan(vector: Tensor | None, like: Tensor) -> Tensor:
+    return torch.full_like(like, torch.nan) if vector is None else vector
 
 
 def _smallest(
@@ -98,15 +123,19 @@ def purify(
         return proposals[:0]
     # The smallest few entries, all of them zeros of a true direction, rather than those below a
     # tolerance: one false zero among a hundred would bend the null vector.
-    order = (proposals @ rows.T).abs().argsort(dim=1)
-    dimension, vectors = _kernels(rows[order[:, : max(minimum_zeros, problem.zeros_needed)]])
-    pure = [vectors[dimension == 1][:, :, 0]]
-    unclear = dimension != 1
+    most = max(minimum_zeros, problem.zeros_needed)
+    order = (proposals @ rows.T).abs().topk(min(most, len(rows)), dim=1, largest=False).indices
+    vectors, first, second = null_vectors(rows[order])
+    single = (first < GRAM_GAP) & (second > GRAM_GAP)
+    pure = [vectors[single]]
+    unclear = ~single
+    if not bool(unclear.any()):
+        return pure[0]
     dimension, vectors = _kernels(rows[order[unclear][:, : problem.zeros_needed]])
     pure.append(vectors[dimension == 1][:, :, 0])
     pure += [_split(rows, plane[:, :2], minimum_zeros) for plane in vectors[dimension == 2]]
     # Rows of few active records are parallel, and so many need not span a hyperplane:
-    # `exact_direction` takes more of them.
+    # `exact_directions` takes more of them.
     pure.append(proposals[unclear][dimension > 2])
     return torch.cat(pure)
 

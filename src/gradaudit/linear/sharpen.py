@@ -6,6 +6,10 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from gradaudit.linear.conjugate import conjugate_gradient
+from gradaudit.linear.logistic import newton_step
+from gradaudit.linear.null_space import null_vectors
+
 # Rounds of expectation and maximisation; from an overlap of 0.9 five or ten suffice.
 ROUNDS = 30
 # Every so many rounds those that are sharp already are taken out.
@@ -20,8 +24,11 @@ FIRST_STEEPNESS = 4.0
 # Of the logistic regression, whose Newton steps are also limited in length.
 RIDGE = 1.0
 LONGEST_STEP = 8.0
+CURVATURE_FLOOR = 1e-4
+# Conjugate gradient steps towards a round's direction; the next round goes on from there.
+NULL_STEPS = 8
 # A direction is sharp when its smallest entries' rows have a null vector, by the eigenvalues of
-# their Gram matrix relative to the largest.
+# their Gram matrix relative to its norm.
 SHARP = 1e-9
 
 
@@ -40,8 +47,9 @@ def sharpen(
     direction's record and :math:`N(0, v)` where it is active, and the neuron is active with
     probability :math:`\operatorname{logistic}(a_i \cdot p)`: the half-space enters as a prior that
     is learnt along with q. E: the posterior of being inactive, r. M: one ridge-regularised Newton
-    step for p; q the smallest eigenvector of
-    :math:`\sum_i (r_i / \epsilon^2 + (1 - r_i) / v)\, u_i u_i^T`; :math:`\epsilon` the weighted
+    step for p; q towards the smallest eigenvector of
+    :math:`\sum_i (r_i / \epsilon^2 + (1 - r_i) / v)\, u_i u_i^T`, both by a few conjugate
+    gradient steps from where they are; :math:`\epsilon` the weighted
     spread of the inactive entries, falling every round.
 
     Args:
@@ -63,7 +71,6 @@ def sharpen(
         return directions
     design = torch.cat([features, torch.ones_like(features[:, :1])], dim=1)
     unit = rows / rows.norm(dim=1, keepdim=True)
-    ridge = RIDGE * torch.eye(design.shape[1]).to(design)
     weights = design.new_zeros(len(directions), design.shape[1])
     prior = torch.sigmoid(FIRST_STEEPNESS * sides / sides.std(dim=1, keepdim=True))
     spread = design.new_full((len(directions), 1), FIRST_SPREAD)
@@ -75,7 +82,14 @@ def sharpen(
         prior = prior.clamp(1e-6, 1 - 1e-6)
         wide = ((entries * prior).sum(1, keepdim=True) / prior.sum(1, keepdim=True)).clamp(1e-12)
         inactive = _posterior(entries, prior, spread, wide)
-        weights = _newton_step(design, weights, 1 - inactive, ridge)
+        weights = newton_step(
+            design,
+            weights,
+            1 - inactive,
+            ridge=RIDGE,
+            curvature_floor=CURVATURE_FLOOR,
+            longest=LONGEST_STEP,
+        )
         prior = torch.sigmoid(weights @ design.T)
         directions = _null_directions(
             rows, directions, inactive + (1 - inactive) * spread.square() / wide
@@ -103,10 +117,8 @@ def is_sharp(
         zeros: How many of the smallest entries to take, more than b - 1.
     """
     smallest = (directions @ unit_rows.T).abs().topk(zeros, dim=1, largest=False).indices
-    chosen = unit_rows[smallest].to(torch.float64)
-    values = torch.linalg.eigvalsh(chosen.mT @ chosen)
-    limit = SHARP * values[:, -1]
-    return (values[:, 0] < limit) & (values[:, 1] > limit)
+    _, first, second = null_vectors(unit_rows[smallest].to(torch.float64))
+    return (first < SHARP) & (second > SHARP)
 
 
 def _posterior(entries: Tensor, prior: Tensor, spread: Tensor, wide: Tensor) -> Tensor:
@@ -116,22 +128,17 @@ def _posterior(entries: Tensor, prior: Tensor, spread: Tensor, wide: Tensor) -> 
     return torch.sigmoid(silent - firing)
 
 
-def _newton_step(design: Tensor, weights: Tensor, active: Tensor, ridge: Tensor) -> Tensor:
-    chance = torch.sigmoid(weights @ design.T)
-    curvature = (chance * (1 - chance)).clamp(min=1e-4)
-    hessian = (design.T[None] * curvature[:, None, :]) @ design + ridge
-    slope = (active - chance) @ design - RIDGE * weights
-    step = torch.linalg.solve(hessian, slope[..., None])[..., 0]
-    return weights + step / (step.norm(dim=1, keepdim=True) / LONGEST_STEP).clamp(min=1)
-
-
 def _null_directions(rows: Tensor, directions: Tensor, precision: Tensor) -> Tensor:
-    """Two steps of inverse iteration to the smallest eigenvectors of weighted Gram matrices."""
-    gram = (rows.T[None] * precision[:, None, :]) @ rows / len(rows)
-    jitter = 10 * torch.finfo(rows.dtype).eps * torch.eye(rows.shape[1]).to(rows)
-    factor, failed = torch.linalg.cholesky_ex(gram + jitter)
-    current = directions
-    for _ in range(2):
-        current = torch.cholesky_solve(current[..., None], factor)[..., 0]
-        current = torch.nn.functional.normalize(current, dim=1)
-    return torch.where((failed > 0)[:, None], directions, current)
+    """Towards the smallest eigenvectors of weighted Gram matrices, without forming them.
+
+    The correction d, orthogonal to q, that makes the weighted U (q + d) smallest.
+    """
+
+    def beside(vectors: Tensor) -> Tensor:
+        return vectors - (vectors * directions).sum(1, keepdim=True) * directions
+
+    def gram(vectors: Tensor) -> Tensor:
+        return beside((precision * (vectors @ rows.T)) @ rows)
+
+    step = conjugate_gradient(gram, -gram(directions), steps=NULL_STEPS)
+    return torch.nn.functional.normalize(directions + step, dim=1)
