@@ -10,7 +10,7 @@ from gradaudit.linear.proposers import PROPOSERS
 from gradaudit.linear.tolerances import SURPLUS_ZEROS
 from gradaudit.update import LinearLayer
 
-ATTACKS = ("auto", "halfspace", "spear", "spear++", "closed_form")
+ATTACKS = ("auto", "halfspace", "peeling", "spear", "spear++", "closed_form")
 # The proposers that work together unless one is asked for.
 TOGETHER = ("halfspace", "spear")
 
@@ -59,6 +59,17 @@ def refusal(layer: LinearLayer, factors: Factors, attack: str) -> Refusal | None
         return Refusal(
             f"The singular values of layer {layer.name!r} show no gap: {spectrum.explanation}",
             "The update carries noise of about the signal's size; exact inversion needs a gap.",
+        )
+    return _unfit(layer, factors, attack)
+
+
+def _unfit(layer: LinearLayer, factors: Factors, attack: str) -> Refusal | None:
+    """Why the attack asked for does not apply where others may."""
+    if attack == "peeling" and layer.bias is not None and layer.bias_gradient is None:
+        return Refusal(
+            f"Layer {layer.name!r} has a bias whose gradient was not observed, so that a record's "
+            "scale against it is unknown, and with it which neurons the record fires.",
+            "Capture the bias's gradient too, or use attack='auto'.",
         )
     if attack == "closed_form" and factors.rank > 1:
         return Refusal(

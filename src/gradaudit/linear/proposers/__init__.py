@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from gradaudit.linear.proposers.dictionary import DictionarySearch
 from gradaudit.linear.proposers.halfspace import HalfSpaceSearch
+from gradaudit.linear.proposers.peeling import PeelingDecoder
 from gradaudit.linear.proposers.protocol import Proposals, Proposer
 from gradaudit.linear.proposers.submatrix import SubmatrixSampler
 
 PROPOSERS: dict[
-    str, type[DictionarySearch] | type[HalfSpaceSearch] | type[SubmatrixSampler]
+    str,
+    type[DictionarySearch] | type[HalfSpaceSearch] | type[PeelingDecoder] | type[SubmatrixSampler],
 ] = {
     "halfspace": HalfSpaceSearch,
+    "peeling": PeelingDecoder,
     "spear": SubmatrixSampler,
     "spear++": DictionarySearch,
 }
@@ -19,6 +22,7 @@ __all__ = [
     "PROPOSERS",
     "DictionarySearch",
     "HalfSpaceSearch",
+    "PeelingDecoder",
     "Proposals",
     "Proposer",
     "SubmatrixSampler",

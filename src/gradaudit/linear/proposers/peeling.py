@@ -6,23 +6,18 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from gradaudit.linear.null_space import masked_null_vectors
 from gradaudit.linear.problem import Problem, Setting
 from gradaudit.linear.proposers.protocol import Proposals
-from gradaudit.linear.refine import null_vector
-from gradaudit.linear.tolerances import (
-    DUPLICATE_COSINE,
-    INFORMATIVE_RATIO,
-    SIGN_RELATIVE,
-    SIGN_SIGMAS,
-)
+from gradaudit.linear.refine import GRAM_GAP, KERNEL_GAP
+from gradaudit.linear.tolerances import SIGN_RELATIVE, SIGN_SIGMAS
 
-# Numbers in one block of candidates' Gram matrices and masked rows: 32 MiB, a core's share.
-BLOCK_NUMBERS = 2**22
-# Added to a Gram matrix, relative to its mean eigenvalue, so that a singular one has a Cholesky
-# factor; what it hides is far below what the screen lets through.
-JITTER = 1e-10
-# Floating-point operations of a round: a second or two of one core.
+# Floating-point operations of a round, a second or two of one core, and the pre-activations that
+# it may hold at once: 128 MiB.
 ROUND_COST = 5e10
+ROUND_NUMBERS = 2**24
+# What the records found so far leave of another's p . q is all of it; of one of theirs, nothing.
+REPEATED = 0.5
 # Factorising small matrices is so many times slower than one large product.
 SMALL_MATRICES = 8.0
 
@@ -41,6 +36,9 @@ class PeelingDecoder:
     which leaves other neurons with a single record, and so on. Every call of `propose` tests the
     clearest of the rows that changed since they were tested last, until there are none.
 
+    A row in which further records have next to no share is read all the same. Its p is off by
+    their shares, which the subtraction makes good once those records are found. Of near-duplicates
+    a difference may pass for a record, at the cost of those alone.
     Directions that others found do not help: without its p a record cannot be subtracted.
 
     Args:
@@ -77,22 +75,31 @@ class PeelingDecoder:
     def __init__(self, problem: Problem) -> None:
         if problem.setting not in self.settings:
             raise ValueError(f"peeling does not search a {problem.setting.value}")
-        if not has_known_patterns(problem):
+        if problem.activation_map.shape[1] != problem.batch_size:
             raise ValueError("peeling needs the gradient of the layer's bias")
         self._problem = problem
         self._rows = problem.sparse[problem.live]
         self._activation = problem.activation_map[problem.live]
+        # A null vector is as exact as the noisiest row that has a full say in it.
+        self._noise = problem.sparse_noise[problem.live] + problem.factors.arithmetic_error
+        relative = self._noise / self._rows.norm(dim=1)
+        self._weighed = problem.unit_rows / (1 + relative / relative.median())[:, None]
         # Of a pre-activation: the norm of the weights that a record sees, its bias among them.
         self._scale = (self._activation / problem.factors.values).norm(dim=1)
         # Rows whose remainder has changed since it was last tested.
         self._untested = torch.ones_like(self._rows[:, 0], dtype=torch.bool)
+        # Rows that seemed a record's but for some neurons that it ought to fire and does not:
+        # taken for one's only when nothing better is left.
+        self._doubtful = torch.zeros_like(self._untested)
+        self._lenient = False
         # The pairs found: q as unit vectors, p with p . q = 1, and the error of p S.
         self._directions = self._rows[:0]
         self._normals = self._rows[:0]
         self._errors = self._rows[:0, 0]
         count, size = self._rows.shape
         # A pattern, a Gram matrix and its factor, in float64: at half the speed.
-        self._candidate_cost = 4.0 * count * (size + size**2) + SMALL_MATRICES * size**3
+        self._row_cost = 4.0 * count * (size + size**2) + SMALL_MATRICES * size**3
+        self._round_size = max(1, min(int(ROUND_COST / self._row_cost), ROUND_NUMBERS // count))
 
     def propose(
         self,
@@ -114,20 +121,19 @@ class PeelingDecoder:
             The directions that are new; `Proposals.exhausted` once every row was tested since it
             last changed.
         """
+        self._lenient = not bool(self._untested.any())
+        if self._lenient:
+            self._untested, self._doubtful = self._doubtful, torch.zeros_like(self._doubtful)
         remainder, noise = self._remainder()
         signs = self._signs(remainder, noise)
         possible = self._untested & (signs != 0)
         clearest = (self._visible(remainder) / noise).argsort(descending=True, stable=True)
-        chosen = clearest[possible[clearest]][: max(int(ROUND_COST / self._candidate_cost), 1)]
+        chosen = clearest[possible[clearest]][: self._round_size]
         self._untested = possible
         self._untested[chosen] = False
+        self._doubtful[chosen] = False
         before = len(self._directions)
-        block = max(BLOCK_NUMBERS // self._rows.numel(), 1)
-        for rows in torch.split(chosen, block):
-            inactive = self._inactive(remainder[rows] * signs[rows, None], noise[rows])
-            passed = self._screen(remainder[rows], inactive)
-            for row, silent in zip(rows[passed], inactive[passed], strict=True):
-                self._verify(row, remainder[row], noise[row], silent)
+        self._test(chosen, remainder[chosen] * signs[chosen, None], noise[chosen])
         new = self._directions[before:]
         self._untested |= self._problem.pattern(new)[1][:, self._problem.live].any(0)
         products = 8.0 * self._rows.numel() * len(self._directions)
@@ -135,24 +141,25 @@ class PeelingDecoder:
             new,
             # A round without candidates has looked at the rows all the same.
             max(len(chosen), 1),
-            products + len(chosen) * self._candidate_cost,
-            exhausted=not bool(self._untested.any()),
+            products + len(chosen) * self._row_cost,
+            exhausted=not bool((self._untested | self._doubtful).any()),
         )
 
     def _remainder(self) -> tuple[Float[Tensor, "l b"], Float[Tensor, " l"]]:
-        r"""Every row less the records found, and the error of an entry of it times S.
-
-        :math:`U - U Q (P Q)^{-1} P`: with errors in the pairs P Q is not quite 1, and the inverse
-        makes good for whatever a p has of other records that have been found since.
-        """
-        noise = self._problem.sparse_noise[self._problem.live].square()
-        noise = noise + self._problem.factors.arithmetic_error**2
-        if not len(self._directions):
-            return self._rows, noise.sqrt()
+        """Every row less the records found, and the error of an entry of it times S."""
         entries = self._rows @ self._directions.T
+        noise = self._noise.square() + entries.square() @ self._errors.square()
+        return self._less_known(self._rows), noise.sqrt()
+
+    def _less_known(self, rows: Float[Tensor, "k b"]) -> Float[Tensor, "k b"]:
+        r"""Rows less the records found: :math:`R - R Q (P Q)^{-1} P`.
+
+        P Q is the identity but for what a p has of records found later, of which the inverse
+        disposes: a p is kept less those found before, so that P Q is triangular.
+        """
         overlap = self._normals @ self._directions.T
-        remainder = self._rows - entries @ torch.linalg.solve(overlap, self._normals)
-        return remainder, (noise + entries.square() @ self._errors.square()).sqrt()
+        dual = torch.linalg.solve_triangular(overlap, self._normals, upper=True, unitriangular=True)
+        return rows - (rows @ self._directions.T) @ dual
 
     def _visible(self, remainder: Float[Tensor, "k b"]) -> Float[Tensor, " k"]:
         """Norm of each row of the gradient that the remainder stands for."""
@@ -174,12 +181,13 @@ class PeelingDecoder:
             signs = torch.where(bias_part * own > 0, signs, 0)
         return signs
 
-    def _inactive(
+    def _predicted(
         self, normals: Float[Tensor, "k b"], noise: Float[Tensor, " k"]
-    ) -> Bool[Tensor, "k l"]:
-        """The neurons that a record with such a p would clearly not fire."""
+    ) -> tuple[Bool[Tensor, "k l"], Bool[Tensor, "k l"]]:
+        """The neurons that a record with such a p clearly leaves inactive, and clearly fires."""
         margin = self._margin(normals, noise)[:, None] * self._scale
-        return normals @ self._activation.T < -margin
+        preactivation = normals @ self._activation.T
+        return preactivation < -margin, preactivation > margin
 
     def _margin(
         self, normals: Float[Tensor, "k b"], noise: Float[Tensor, " k"]
@@ -187,57 +195,33 @@ class PeelingDecoder:
         """Error of a pre-activation by a unit row of weights, in the unit of p."""
         return SIGN_SIGMAS * noise + SIGN_RELATIVE * self._visible(normals)
 
-    def _screen(
-        self, starts: Float[Tensor, "c b"], inactive: Bool[Tensor, "c l"]
-    ) -> Bool[Tensor, " c"]:
-        """Whether each candidate's inactive rows nearly annihilate some vector.
-
-        By two steps of inverse iteration on their Gram matrix.
-        """
-        rows = self._problem.unit_rows
-        size = rows.shape[1]
-        jitter = JITTER / size * torch.eye(size).to(rows)
-        gram = (rows.T[None] * inactive[:, None, :]) @ rows
-        count = inactive.sum(1)
-        factor = torch.linalg.cholesky_ex(gram + count[:, None, None] * jitter)[0]
-        vector = starts / starts.norm(dim=1, keepdim=True)
-        for _ in range(2):
-            vector = torch.cholesky_solve(vector[..., None], factor)[..., 0]
-            vector = vector / vector.norm(dim=1, keepdim=True)
-        left = (vector * (gram @ vector[..., None])[..., 0]).sum(1)
-        # A typical vector leaves entries of mean square 1/b.
-        nearly = left < count * INFORMATIVE_RATIO**2 / size
-        return nearly & (count > self._problem.zeros_needed)
-
-    def _verify(
+    def _test(
         self,
-        row: Int[Tensor, ""],
-        remainder: Float[Tensor, " b"],
-        noise: Float[Tensor, ""],
-        inactive: Bool[Tensor, " l"],
+        rows: Int[Tensor, " k"],
+        normals: Float[Tensor, "k b"],
+        noise: Float[Tensor, " k"],
     ) -> None:
-        """Keep a candidate whose inactive rows have one null vector, that is new and its own."""
-        problem = self._problem
-        direction = null_vector(problem.unit_rows[inactive])
-        if direction is None:
+        """Keep the candidates whose inactive rows have exactly one null vector."""
+        if not len(rows):
             return
-        zero, active = (mask[0, problem.live] for mask in problem.pattern(direction[None]))
-        known = (self._directions @ direction).abs() > 1 - DUPLICATE_COSINE
-        fits = int(zero.sum()) > problem.zeros_needed and not bool((active & inactive).any())
-        if not fits or not bool(active[row]) or bool(known.any()):
-            return
-        factor = remainder @ direction
-        self._directions = torch.cat([self._directions, direction[None]])
-        self._normals = torch.cat([self._normals, (remainder / factor)[None]])
-        self._errors = torch.cat([self._errors, (noise / factor.abs())[None]])
-
-
-def has_known_patterns(problem: Problem) -> bool:
-    """Whether a row of Q^-1 up to scale tells which neurons its record fires.
-
-    It does without a bias, and with one whose gradient was observed.
-
-    Args:
-        problem: A layer in the sparse-gradient setting.
-    """
-    return problem.activation_map.shape[1] == problem.batch_size
+        inactive, active = self._predicted(normals, noise)
+        directions, first, second = masked_null_vectors(self._weighed, inactive.to(normals))
+        single = (first < GRAM_GAP) & (second > KERNEL_GAP**2)
+        zero, firing = (mask[:, self._problem.live] for mask in self._problem.pattern(directions))
+        single &= zero.sum(1) > self._problem.zeros_needed
+        single &= ~(firing & inactive).any(1) & firing.gather(1, rows[:, None])[:, 0]
+        # A record that ought to fire more neurons than it does has others mixed in, or an odd
+        # network behind it.
+        doubtful = (zero & active).any(1) & (not self._lenient)
+        for place in torch.nonzero(single)[:, 0].tolist():
+            direction, normal = directions[place], self._less_known(normals[place, None])[0]
+            factor = normal @ direction
+            # Of a record that another row has shown by now next to nothing is left.
+            if float(factor.abs()) <= REPEATED * float((normals[place] @ direction).abs()):
+                continue
+            if bool(doubtful[place]):
+                self._doubtful[rows[place]] = True
+                continue
+            self._directions = torch.cat([self._directions, direction[None]])
+            self._normals = torch.cat([self._normals, (normal / factor)[None]])
+            self._errors = torch.cat([self._errors, (noise[place] / factor.abs())[None]])
