@@ -107,6 +107,19 @@ def test_what_is_subtracted_opens_other_neurons():
     assert sizes[-1] == 0
 
 
+def test_the_normals_give_the_records_themselves():
+    planted = plant(alike(24, 0, common=0.8), width=300)
+    factors, bias_gradient = planted.problem.factors, planted.layer.bias_gradient
+    decoder = PeelingDecoder(planted.problem)
+    while not decoder.propose(seeded(0), 0).exhausted:
+        pass
+    scales = decoder.normals @ (factors.left.T @ bias_gradient)
+    found = (decoder.normals * factors.values) @ factors.right.T / scales[:, None]
+    expected = planted.records[sorted(closure(planted)[-1])]
+    assert 1 < len(found) == len(expected) < 24
+    assert float(torch.cdist(expected, found).amin(1).max()) < 1e-9
+
+
 def test_an_exhausted_decoder_has_nothing_more_to_say():
     planted = plant(alike(12, 0), width=300)
     decoder = PeelingDecoder(planted.problem)

@@ -145,6 +145,17 @@ class PeelingDecoder:
             exhausted=not bool((self._untested | self._doubtful).any()),
         )
 
+    @property
+    def normals(self) -> Float[Tensor, "f b"]:
+        r"""Rows of :math:`Q^{-1}` of the records found, in the order of their directions.
+
+        P less what each p has of records found later, :math:`(P Q)^{-1} P`; as each was kept less
+        those found before it, P Q is triangular. With a bias gradient the records follow:
+        :math:`x = V S p / s` with :math:`s = p \cdot U^T \, \partial L / \partial b`.
+        """
+        overlap = self._normals @ self._directions.T
+        return torch.linalg.solve_triangular(overlap, self._normals, upper=True, unitriangular=True)
+
     def _remainder(self) -> tuple[Float[Tensor, "l b"], Float[Tensor, " l"]]:
         """Every row less the records found, and the error of an entry of it times S."""
         entries = self._rows @ self._directions.T
@@ -152,14 +163,8 @@ class PeelingDecoder:
         return self._less_known(self._rows), noise.sqrt()
 
     def _less_known(self, rows: Float[Tensor, "k b"]) -> Float[Tensor, "k b"]:
-        r"""Rows less the records found: :math:`R - R Q (P Q)^{-1} P`.
-
-        P Q is the identity but for what a p has of records found later, of which the inverse
-        disposes: a p is kept less those found before, so that P Q is triangular.
-        """
-        overlap = self._normals @ self._directions.T
-        dual = torch.linalg.solve_triangular(overlap, self._normals, upper=True, unitriangular=True)
-        return rows - (rows @ self._directions.T) @ dual
+        """Rows less the records found."""
+        return rows - (rows @ self._directions.T) @ self.normals
 
     def _visible(self, remainder: Float[Tensor, "k b"]) -> Float[Tensor, " k"]:
         """Norm of each row of the gradient that the remainder stands for."""
