@@ -17,6 +17,7 @@ from gradaudit.clients import FedSGD
 from gradaudit.errors import InputError
 from gradaudit.evidence import Status
 from gradaudit.models import mlp
+from gradaudit.outcome import UNCONFIRMED
 from gradaudit.preprocessing import Preprocessing
 from gradaudit.result import AuditResult
 from gradaudit.truth import Truth
@@ -73,6 +74,24 @@ class TestRecovered:
         assert all(found == true for found, true in labels_by_record(result, truth))
         factor = "1 times" if kind == "gradient" else "-0.1 times"
         assert any(f"The update is {factor} the mean" in line for line in result.assumptions)
+
+    def test_the_loss_of_a_single_logit_need_not_be_named(self):
+        update, truth, model = simulate(5, classes=1, loss="binary_cross_entropy")
+        for given in (None, model):
+            result = audited(update, truth, given, PATIENT)
+            assert result.certificate.kind == "full_gradient"
+            assert all(found == true for found, true in labels_by_record(result, truth))
+            said = "loss binary_cross_entropy, not given"
+            assert any(said in line for line in result.assumptions)
+
+    def test_a_named_loss_that_does_not_hold_is_in_the_result(self):
+        update, truth, _ = simulate(5, classes=3)
+        result = audited(update, truth, None, PATIENT, loss="mse")
+        assert (result.status, result.certificate.kind) == (Status.RECOVERED, "layer")
+        assert result.assumptions[-1].startswith(UNCONFIRMED)
+        assert "loss mse, as given" in result.assumptions[-1]
+        unnamed = audited(update, truth, None, PATIENT)
+        assert not any(line.startswith(UNCONFIRMED) for line in unnamed.assumptions)
 
     @pytest.mark.parametrize("classes", [2, 10])
     @pytest.mark.parametrize("kind", ["gradient", "delta"])
@@ -337,6 +356,8 @@ class TestArguments:
             ({"seed": True}, "seed: found True"),
             ({"device": "abacus"}, "device: found 'abacus'"),
             ({"device": "cuda:99"}, "device: found 'cuda:99'"),
+            ({"device": "meta"}, "device: found 'meta'"),
+            ({"loss": "huber"}, "loss: found 'huber'"),
             ({"loss": "hinge"}, "loss: found 'hinge'"),
         ],
     )

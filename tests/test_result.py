@@ -415,3 +415,12 @@ def test_whatever_loads_is_valid(data, tmp_path_factory):
         return
     VALIDATOR.validate(value)
     assert loaded.to_json() == value | {"summary": loaded.summary()}
+
+
+def test_the_summary_is_grammatical_for_one_record():
+    only = AuditResult(Status.RECOVERED, "", "", layer="fc1", batch_size=1).summary()
+    assert "the only distinct record of the batch was recovered from layer 'fc1'" in only
+    one_of_three = AuditResult(
+        Status.PARTIAL, "", "", layer="fc1", batch_size=3, evidence=(RecordEvidence(True),)
+    )
+    assert "1 of 3 records was recovered" in one_of_three.summary()

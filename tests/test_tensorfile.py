@@ -11,7 +11,14 @@ from hypothesis import strategies as st
 
 from gradaudit import tensorfile
 from gradaudit.errors import InputError
-from gradaudit.tensorfile import check_file, read_tensors, replacing, sha256_of, write_tensors
+from gradaudit.tensorfile import (
+    check_file,
+    check_place,
+    read_tensors,
+    replacing,
+    sha256_of,
+    write_tensors,
+)
 
 
 @pytest.mark.parametrize(
@@ -79,13 +86,51 @@ def test_permissions_follow_the_umask(tmp_path):
     assert stat.S_IMODE((tmp_path / "result").stat().st_mode) == 0o640
 
 
-def test_a_place_that_cannot_be_written_to(tmp_path):
+@pytest.mark.parametrize(
+    ("place", "expected"),
+    [
+        ("file/result", "a path under folders"),
+        ("no/such/result", "make that folder"),
+        ("device", "no regular file"),
+        ("loop/result", "a place that can be written to"),
+        ("n" * 300, "File name too long"),
+        (".", "a folder"),
+    ],
+)
+def test_a_place_that_cannot_be_written_to(tmp_path, place, expected):
     (tmp_path / "file").write_text("x")
-    with (
-        pytest.raises(InputError, match="expected a place that can be written to"),
-        replacing(tmp_path / "file" / "result"),
-    ):
-        pass
+    os.mkfifo(tmp_path / "device")
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    before = sorted(os.listdir(tmp_path))
+    with pytest.raises(InputError, match=expected):
+        check_place("--out", tmp_path / place)
+    with pytest.raises(InputError, match=expected), replacing(tmp_path / place):
+        pytest.fail("it was opened")
+    assert sorted(os.listdir(tmp_path)) == before
+    assert not (tmp_path / "device").is_file()
+
+
+def test_a_file_system_that_takes_no_files():
+    if not os.path.isdir("/proc/self"):
+        pytest.skip("there is no /proc")
+    for place in ("/proc/result", "/proc/folder/result"):
+        with pytest.raises(InputError, match=r"--out: found '/proc/.*can be written to"):
+            check_place("--out", place)
+
+
+def test_a_check_of_a_place_leaves_nothing(tmp_path):
+    check_place("--out", tmp_path / "new" / "result")
+    check_place("--out", tmp_path / "result")
+    assert os.listdir(tmp_path) == []
+
+
+def test_what_a_link_points_to_is_replaced(tmp_path):
+    (tmp_path / "old").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "old" / "result")
+    with replacing(tmp_path / "link") as temporary:
+        temporary.write_text("x")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "old" / "result").read_text() == "x"
 
 
 def test_check_file(tmp_path, monkeypatch):

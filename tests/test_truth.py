@@ -39,3 +39,18 @@ def test_labels_must_fit(tmp_path):
     Truth(torch.zeros(2, 2), torch.zeros(3)).save(path)
     with pytest.raises(InputError, match="one floating-point row and one label"):
         Truth.load(path)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "preprocessing", "expected"),
+    [
+        (torch.zeros(0, 2), None, "no record"),
+        (torch.zeros(2, 0), None, "no record"),
+        (torch.tensor([[1.0, float("inf")]]), None, "finite"),
+        (torch.zeros(2, 3), Preprocessing(image_shape=(1, 2, 2)), "4 values a record"),
+    ],
+)
+def test_what_could_not_be_compared_is_refused(inputs, preprocessing, expected, tmp_path):
+    Truth(inputs, torch.zeros(len(inputs)), preprocessing).save(tmp_path / "t")
+    with pytest.raises(InputError, match=expected):
+        Truth.load(tmp_path / "t")

@@ -11,7 +11,7 @@ from gradaudit.applicability import ATTACKS
 from gradaudit.budget import Budget, Control
 from gradaudit.errors import InputError
 from gradaudit.layers import plan_layers
-from gradaudit.models.losses import Loss
+from gradaudit.models.losses import AUTO, Loss
 from gradaudit.result import AuditResult
 from gradaudit.session import NetworkMaker, Session
 from gradaudit.update import Update
@@ -21,7 +21,7 @@ def audit(
     update: Update,
     *,
     model: nn.Module | None = None,
-    loss: str | Loss | Callable[[Tensor, Tensor], Tensor] = "cross_entropy",
+    loss: str | Loss | Callable[[Tensor, Tensor], Tensor] = AUTO,
     layer: str = "auto",
     attack: str = "auto",
     budget: Budget | None = None,
@@ -38,12 +38,13 @@ def audit(
     Args:
         update: What was observed.
         model: The network, for labels and the full-gradient proof; its own weights do not matter.
-        loss: The client's loss, by name or as a function giving one loss a record.
+        loss: The client's loss, by name or as a function giving one loss a record. ``"auto"``:
+            binary_cross_entropy where the weights are a chain of layers that ends in a single
+            logit, else cross_entropy.
         layer: Module path, or ``"auto"`` to examine every layer, inputs first, until a leak is
             proven.
         attack: ``"auto"`` (closed form for one record, else the half-space search and SPEAR
-            together), ``"halfspace"``, ``"peeling"``, ``"spear"``, ``"spear++"`` or
-            ``"closed_form"``.
+            together), ``"halfspace"``, ``"spear"``, ``"spear++"`` or ``"closed_form"``.
         budget: Limits of the search; the default is ten minutes.
         seed: Of every random choice, 0 or more. The same seed gives the same result on the same
             machine unless the time runs out.
@@ -91,7 +92,8 @@ def _device(device: str) -> torch.device:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         place = torch.device(device)
-        torch.empty(0, device=place)
+        # Read back: the device "meta" makes tensors, but computes nothing.
+        torch.ones(1, device=place).item()
     except (RuntimeError, AssertionError) as error:
         raise InputError(
             "device", repr(device), "a device that is present", "pass device='cpu'"

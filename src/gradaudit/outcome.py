@@ -26,10 +26,33 @@ _REASONS = {
     ("halfspace", "spear"): "the half-space search and SPEAR's sampling share the work, since each "
     "finds directions that the other misses.",
     ("halfspace",): "the half-space search, which uses the weights too.",
-    ("peeling",): "peeling from neurons that a single record fires.",
     ("spear",): "SPEAR's submatrix sampling.",
     ("spear++",): "SPEAR++'s descent towards sparse directions.",
 }
+
+
+# How an assumption begins that says what was given and did not hold.
+UNCONFIRMED = "The network does not confirm the records"
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """The network and the loss that records are tested with.
+
+    Attributes:
+        network_given: Whether the caller gave the network; it is a guess otherwise.
+        loss: The loss's name.
+        loss_given: Whether the caller named the loss; it is the usual one otherwise.
+    """
+
+    network_given: bool
+    loss: str
+    loss_given: bool
+
+    def __str__(self) -> str:
+        network = "as given" if self.network_given else "guessed from the weights' shapes, ReLU"
+        loss = "as given" if self.loss_given else "not given, the usual one for its outputs"
+        return f"network {network}; loss {self.loss}, {loss}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,13 +205,14 @@ def _more_time(problem: Problem, inversion: Inversion) -> str:
     )
 
 
-def assumptions(outcome: Outcome, update: Update, *, guessed: bool) -> tuple[str, ...]:
+def assumptions(outcome: Outcome, update: Update, hypothesis: Hypothesis) -> tuple[str, ...]:
     """What the attacker was assumed to know, and what the proof rests on.
 
     Args:
         outcome: What the result reports.
         update: What was audited.
-        guessed: Whether the network was guessed from the weights.
+        hypothesis: The network and loss that the records were tested with. Of a guess that is
+            not confirmed nothing is said, unless the caller named the loss.
     """
     observed = "gradient" if update.observed_kind == "gradient" else "difference of weights"
     lines = [
@@ -218,11 +242,15 @@ def assumptions(outcome: Outcome, update: Update, *, guessed: bool) -> tuple[str
             "The layer is not the first one: what is recovered are its inputs, features of the "
             "records."
         )
-    if guessed and outcome.certificate.kind == "full_gradient":
+    given = hypothesis.network_given or hypothesis.loss_given
+    if outcome.certificate.kind in ("full_gradient", "activation_gradient"):
+        lines.append(f"The recomputed gradient confirms the model ({hypothesis}).")
+        lines.extend(outcome.notes)
+    elif given and outcome.status.leak_proven:
+        reason = " ".join(outcome.notes)
         lines.append(
-            "The network was guessed from the weights' shapes (ReLU, loss as given); the "
-            "recomputed gradient confirms the guess."
+            f"{UNCONFIRMED} ({hypothesis}); the proof rests on the layer alone. {reason}".rstrip()
         )
-    if not guessed or outcome.certificate.kind == "full_gradient":
+    elif given:
         lines.extend(outcome.notes)
     return tuple(lines)

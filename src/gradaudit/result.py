@@ -129,13 +129,14 @@ class AuditResult:
     def summary(self) -> str:
         """The verdict in one sentence."""
         if self.status is Status.RECOVERED:
-            return (
-                f"Proven leak: all {self.batch_size} distinct records of the batch were recovered "
-                f"from layer {self.layer!r} and certified."
-            )
+            what = f"all {self.batch_size} distinct records of the batch were"
+            if self.batch_size == 1:
+                what = "the only distinct record of the batch was"
+            return f"Proven leak: {what} recovered from layer {self.layer!r} and certified."
         if self.status is Status.PARTIAL:
+            were = "was" if self.records_recovered == 1 else "were"
             return (
-                f"Proven leak: {self.records_recovered} of {self.batch_size} records were "
+                f"Proven leak: {self.records_recovered} of {self.batch_size} records {were} "
                 f"recovered from layer {self.layer!r} and certified."
             )
         return f"{self.status.meaning} {self.cause}"

@@ -22,8 +22,8 @@ from gradaudit.linear.disaggregate import Batch
 from gradaudit.linear.factor import Factors, factor_gradient
 from gradaudit.linear.invert import Inversion, invert
 from gradaudit.linear.problem import Problem, build_problem
-from gradaudit.models.losses import Loss
-from gradaudit.outcome import Outcome, assumptions, describe
+from gradaudit.models.losses import AUTO, Loss, get_loss, usual_loss
+from gradaudit.outcome import Hypothesis, Outcome, assumptions, describe
 from gradaudit.result import AuditResult
 from gradaudit.update import LinearLayer, Update
 from gradaudit.version import __version__
@@ -31,23 +31,31 @@ from gradaudit.version import __version__
 
 @dataclass
 class NetworkMaker:
-    """Builds the network for one layer's certification: the given one, or the guess."""
+    """Builds the network for one layer's certification: the given one, or the guess.
+
+    The loss is the given one too, or else that which is usual for the outputs of a chain of layers.
+    """
 
     update: Update
     plan: LayerPlan
     model: nn.Module | None
     loss: str | Loss | Callable[[Tensor, Tensor], Tensor]
     place: torch.device
+    hypothesis: Hypothesis = field(init=False)
 
     def __post_init__(self) -> None:
+        given = not isinstance(self.loss, str) or self.loss != AUTO
+        self.loss = get_loss(self.loss if given else usual_loss(self._outputs()))
+        self.hypothesis = Hypothesis(self.model is not None, self.loss.name, given)
         if self.model is not None and self.plan.linear:
             # A wrong model is bad input, and better said before a search than after it.
             self(self.plan.linear[0][0].name)
 
-    @property
-    def guessed(self) -> bool:
-        """Whether there is only a guess."""
-        return self.model is None
+    def _outputs(self) -> int | None:
+        guess = self.plan.guess
+        if guess.model is None:
+            return None
+        return len(guess.model.get_parameter(f"{guess.layers[-1]}.weight".lstrip(".")))
 
     def __call__(self, layer: str) -> Network | None:
         """The network for records of one layer, or None where there is no model."""
@@ -205,7 +213,6 @@ class Session:
             for name, shape, reason in self.plan.other
         )
         outcome = self.best or _nothing_to_attack(self.control)
-        guessed = self.network_of.guessed
         return AuditResult(
             status=outcome.status,
             cause=outcome.cause,
@@ -220,7 +227,7 @@ class Session:
             certificate=outcome.certificate,
             layers=tuple(self.reports) + others,
             search=self._search(outcome),
-            assumptions=assumptions(outcome, self.update, guessed=guessed),
+            assumptions=assumptions(outcome, self.update, self.network_of.hypothesis),
             preprocessing=self.update.preprocessing if outcome.role == "input" else None,
             update_sha256=self.update.sha256(),
             source=self.update.source,

@@ -24,22 +24,24 @@ MAX_FILE_BYTES = 64 * 2**30
 def replacing(path: str | Path) -> Iterator[Path]:
     """Write to a temporary neighbour and rename it, so that no half-written file is ever seen.
 
+    A link is followed: what it points to is replaced, and the link stays.
+
     Args:
-        path: The file to write; its folder is made if need be.
+        path: The file to write. Its folder is made if need be, but no folder above that one: a
+            path that is missing further up is more likely mistyped.
 
     Yields:
         The temporary path to write to.
 
     Raises:
-        InputError: The folder cannot be made or written to.
+        InputError: The folder cannot be made or written to, or the path is no regular file's.
     """
-    target = Path(path)
+    target = Path(os.path.realpath(path))
     temporary: Path | None = None
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-        os.close(handle)
-        temporary = Path(name)
+        _check_replaceable(str(path), target)
+        target.parent.mkdir(exist_ok=True)
+        temporary = _neighbour(target)
         yield temporary
         with temporary.open("rb+") as stream:
             os.fsync(stream.fileno())
@@ -56,6 +58,64 @@ def replacing(path: str | Path) -> Iterator[Path]:
     finally:
         if temporary is not None:
             temporary.unlink(missing_ok=True)
+
+
+def check_place(argument: str, path: str | Path) -> None:
+    """Check that `replacing` could write a file, by making its temporary file and removing it.
+
+    Permissions do not tell: root may write everywhere, except on a medium that is read-only.
+
+    Args:
+        argument: What the place is for, for the message.
+        path: The file to be written.
+
+    Raises:
+        InputError: It cannot be written.
+
+    Example:
+        >>> check_place("--out", "no/such/folder/result.json")
+        Traceback (most recent call last):
+        gradaudit.errors.InputError: --out: found 'no/such/folder/result.json', expected ...
+    """
+    target = Path(os.path.realpath(path))
+    try:
+        _check_replaceable(argument, target)
+        is_new = not target.parent.exists()
+        target.parent.mkdir(exist_ok=True)
+        try:
+            _neighbour(target).unlink()
+        finally:
+            if is_new:
+                target.parent.rmdir()
+    except OSError as error:
+        raise InputError(
+            argument, f"{str(path)!r}: {error.strerror or error}", "a place that can be written to"
+        ) from error
+
+
+def _check_replaceable(argument: str, target: Path) -> None:
+    if target.is_dir():
+        raise InputError(argument, f"{str(target)!r}, a folder", "a file to write")
+    if target.exists() and not target.is_file():
+        # A rename would put a file in the place of a device such as /dev/null.
+        raise InputError(argument, f"{str(target)!r}, no regular file", "a file to write")
+    above = next(folder for folder in target.parents if folder.exists())
+    if not above.is_dir():
+        raise InputError(argument, f"{str(target)!r} under a file", "a path under folders")
+    if above not in (target.parent, target.parent.parent):
+        raise InputError(
+            argument,
+            f"{str(target)!r}",
+            f"a path under existing folders, and there is no {str(target.parent.parent)!r}",
+            "check the path, or make that folder",
+        )
+
+
+def _neighbour(target: Path) -> Path:
+    """A new, empty, hidden file beside another one."""
+    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    os.close(handle)
+    return Path(name)
 
 
 def write_tensors(
@@ -104,7 +164,7 @@ def check_file(path: str | Path) -> int:
     except OSError as error:
         raise InputError(str(path), error.strerror or str(error), "a readable file") from error
     if size == 0:
-        raise InputError(str(path), "an empty file", "a captured update")
+        raise InputError(str(path), "an empty file", "a file with content")
     if size > MAX_FILE_BYTES:
         raise InputError(
             str(path),

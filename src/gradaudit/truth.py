@@ -63,5 +63,17 @@ class Truth:
                 f"inputs {tuple(inputs.shape)} and labels {tuple(labels.shape)}",
                 "one floating-point row and one label a record",
             )
+        if not inputs.numel():
+            raise InputError(str(path), "no record", "at least one")
+        if not bool(torch.isfinite(inputs).all()):
+            raise InputError(str(path), "inputs that are nan or infinite", "finite numbers")
         text = metadata.get("preprocessing")
-        return cls(inputs, labels, Preprocessing.from_json(text) if text else None)
+        preprocessing = Preprocessing.from_json(text) if text else None
+        features = None if preprocessing is None else preprocessing.features
+        if features is not None and features != inputs[0].numel():
+            raise InputError(
+                str(path),
+                f"a preprocessing of {features:,} values a record",
+                f"{inputs[0].numel():,}, as its inputs have",
+            )
+        return cls(inputs, labels, preprocessing)

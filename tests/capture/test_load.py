@@ -120,7 +120,7 @@ def test_mistakes_in_pairs(refusal, save, weights, gradient, after):
     assert "contains='gradient'" in refusal(g, w, learning_rate=0.1)
     # Said outright, it is believed: a client may take one huge step.
     assert load_update(g, w, contains="weights_after").observed_kind == "delta"
-    assert "the same content as path" in refusal(w, w)
+    assert "the content of the update's own file" in refusal(w, w)
     zero = save("z", {k: torch.zeros_like(t) for k, t in weights.items()})
     assert "no change" in refusal(zero, w, contains="delta")
     copy = save("copy", {"weights_after": weights})

@@ -105,20 +105,85 @@ def test_the_captured_update_is_never_written_over(update, run, error):
     assert update.read_bytes() == before
 
 
-def test_a_truth_of_another_batch_costs_no_result(update, tmp_path, run):
-    other = tmp_path / "other"
-    other.mkdir()
-    Truth(torch.ones(3, 5), torch.tensor([0, 1, 2])).save(other / "t")
-    result = run("audit", update, "--truth", other / "t", "--out", tmp_path / "o")
-    assert result.exit_code == 2
-    assert result.stderr.splitlines()[-1].startswith("Error: records: found 24 features")
-    assert result.stdout.startswith("Proven leak")
-    assert AuditResult.load(tmp_path / "o" / "result.json").records_recovered == 3
-
-
-def test_a_truth_that_cannot_be_read_is_told_before_the_search(update, run, error):
+def test_a_bad_truth_is_told_before_the_search(update, tmp_path, run, error, monkeypatch):
+    monkeypatch.setattr("gradaudit.cli.search.audit", None)
     assert "truth" in error(run("audit", update, "--truth", update))
     assert "gone" in error(run("audit", update, "--truth", "gone"))
+    bad = tmp_path / "t"
+    Truth(torch.ones(3, 5), torch.tensor([0, 1, 2])).save(bad)
+    line = error(run("audit", update, "--truth", bad, "--out", tmp_path / "o"))
+    assert "--truth: found records of 5 values" in line
+    assert "expected 24 values, which layer 'fc1' takes" in line
+    Truth(torch.full((3, 24), float("nan")), torch.tensor([0, 1, 2])).save(bad)
+    assert "finite" in error(run("audit", update, "--truth", bad))
+    Truth(torch.ones(0, 24), torch.ones(0)).save(bad)
+    assert "no record" in error(run("audit", update, "--truth", bad))
+
+
+def test_inputs_of_an_inner_layer_are_not_compared_with_records(update, tmp_path, run):
+    words = ["--layer", "fc2", "--truth", tmp_path / "truth.safetensors"]
+    result = run("audit", update, *words, "--out", tmp_path / "o")
+    assert result.exit_code == 0, result.output
+    assert AuditResult.load(tmp_path / "o" / "result.json").layer == "fc2"
+    assert "Not compared with the truth" in result.stdout
+    assert not (tmp_path / "o" / "comparison.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("shape", "expected"),
+    [
+        ("3,32,32", "found 3,32,32 (3,072 values), expected 24 values"),
+        ("0,4,6", "positive"),
+        ("24", "3 numbers"),
+    ],
+)
+def test_a_shape_that_does_not_fit_is_told_before_the_search(
+    shape, expected, update, run, error, monkeypatch
+):
+    monkeypatch.setattr("gradaudit.cli.search.audit", None)
+    line = error(run("audit", update, "--input-shape", shape))
+    assert line.startswith("Error: --input-shape: found")
+    assert expected in line
+
+
+def test_shapes_that_would_fit_are_proposed(tmp_path, run, error):
+    update = save_update(tmp_path, features=192)
+    assert "such as 3,8,8" in error(run("audit", update, "--input-shape", "3,32,32"))
+
+
+@pytest.mark.parametrize("how", [[], ["--quiet"], ["--json"], ["--json", "--quiet"]])
+def test_a_loss_that_the_update_contradicts_is_a_warning(how, update, run):
+    result = run("audit", update, "--loss", "mse", *how)
+    assert result.exit_code == 0, result.output
+    (line,) = [line for line in result.stderr.splitlines() if line.startswith("Warning")]
+    for words in ("loss mse, as given", "the layer alone", "3 of 3 records match no class"):
+        assert words in line
+    if "--json" in how:
+        assert line.removeprefix("Warning: ") in json.loads(result.stdout)["assumptions"]
+    for fitting in ([], ["--loss", "cross_entropy"], ["--loss", "auto"]):
+        assert "Warning" not in run("audit", update, *fitting, *how).stderr
+
+
+def test_errors_name_the_options(update, run, error):
+    for words in (["--layer", "fc9"], ["--attack", "x"], ["--model", "mlp:5-3"]):
+        assert error(run("audit", update, *words)).startswith(f"Error: {words[0]}: found")
+    # The package's own words for it are another's: weights=FILE.
+    truth = update.with_name("truth.safetensors")
+    assert "--weights FILE" in error(run("audit", truth))
+    assert "--out" in error(run("audit", update, "--out", ""))
+
+
+@pytest.mark.parametrize("place", ["no/such/o", "n" * 300, "device/o"])
+def test_a_place_that_cannot_be_written_is_told_before_the_search(
+    place, update, tmp_path, run, error, monkeypatch
+):
+    monkeypatch.setattr("gradaudit.cli.search.audit", None)
+    os.mkfifo(tmp_path / "device")
+    for words in (["--out", tmp_path / place], ["--report", tmp_path / place / "r.html"]):
+        assert words[0] in error(run("audit", update, *words))
+    assert "--report" in error(run("audit", update, "--report", tmp_path / "device"))
+    assert not (tmp_path / "device").is_file()
+    assert not (tmp_path / "no").exists()
 
 
 @pytest.fixture

@@ -7,6 +7,8 @@ import pytest
 from gradaudit.cli.exit_codes import ExitCode
 from gradaudit.cli.program import program
 from gradaudit.cli.reference import reference
+from gradaudit.cli.verb import LOSS_NAMES
+from gradaudit.models import LOSSES
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "cli.md"
 
@@ -34,3 +36,7 @@ def test_tables_are_tables():
     for line in reference().splitlines():
         if line.startswith("|"):
             assert line.count("|") == 3, line
+
+
+def test_losses_are_those_of_the_package():
+    assert tuple(LOSSES) == LOSS_NAMES

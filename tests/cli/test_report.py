@@ -77,6 +77,12 @@ def test_the_salt_changes_fingerprints_and_may_come_from_the_environment(saved, 
     assert page("--salt", "x") != page("--salt", "y")
 
 
+def test_an_empty_salt_is_no_secret(saved, run, error):
+    words = ["report", saved / "result.json", "--out", saved / "r.html", "--salt", ""]
+    assert "--salt" in error(run(*words))
+    assert not (saved / "r.html").exists()
+
+
 def test_the_grid_needs_consent(saved, run, error):
     grid = saved / "grid.png"
     words = ["report", saved / "result.json", "--out", saved / "r.html", "--grid", grid]
@@ -90,6 +96,7 @@ def test_a_result_without_images_has_no_grid(saved, run, error):
     AuditResult.load(saved / "result.json").save(saved / "bare.json", keep_records=False)
     words = ["report", saved / "bare.json", "--out", saved / "r.html", "--show-records"]
     assert "no records" in error(run(*words, "--grid", saved / "g.png"))
+    assert not (saved / "r.html").exists()
 
 
 def test_inputs_are_not_written_over(saved, run, error):

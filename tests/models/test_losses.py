@@ -4,7 +4,7 @@ from torch import nn
 from torch.nn import functional
 
 from gradaudit.errors import InputError
-from gradaudit.models import LOSSES, get_loss
+from gradaudit.models import LOSSES, get_loss, usual_loss
 
 OUTPUTS = torch.tensor([[0.3, -1.0, 2.0], [0.0, 0.5, -0.5]], dtype=torch.float64)
 LABELS = torch.tensor([2, 0])
@@ -84,3 +84,16 @@ def test_own_functions():
 def test_labels_that_do_not_fit(name, outputs, labels):
     with pytest.raises(InputError, match=r"labels|model"):
         get_loss(name).check_labels(outputs, labels)
+
+
+@pytest.mark.parametrize("outputs", [1, 2, 10])
+def test_the_usual_loss_takes_the_outputs(outputs):
+    logits, labels = torch.zeros(2, outputs), torch.zeros(2, dtype=torch.long)
+    loss = get_loss(usual_loss(outputs))
+    loss.check_labels(logits, labels)
+    logits.requires_grad_()
+    assert bool(torch.autograd.grad(loss(logits, labels), logits)[0].any())
+
+
+def test_the_usual_loss_of_an_unknown_network():
+    assert usual_loss(None) == "cross_entropy"

@@ -29,6 +29,7 @@ def module(tmp_path, monkeypatch):
         "number = 5\n"
         "def broken(): raise RuntimeError('two\\nlines')\n"
         "def needs(x): return x\n"
+        "def leaves(): raise SystemExit(0)\n"
     )
     monkeypatch.chdir(tmp_path)
     yield "a_users_model"
@@ -50,7 +51,7 @@ def test_factory_in_the_current_folder(module):
     assert torch.equal(torch.random.get_rng_state(), state)
 
 
-@pytest.mark.parametrize("attribute", ["number", "broken", "needs", "absent"])
+@pytest.mark.parametrize("attribute", ["number", "broken", "needs", "leaves", "absent"])
 def test_factories_that_fail_are_one_line(module, attribute):
     with pytest.raises(InputError) as caught:
         parse_model(f"{module}:{attribute}")

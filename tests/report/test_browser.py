@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from gradaudit.evidence import SearchReport
 from gradaudit.report import render_html
 from report.material import recovered
 from report.test_html import HOSTILE, hostile_result
@@ -107,3 +108,34 @@ def test_the_page_is_seen(tmp_path, width, scheme):
     # Text, colours of the photos, and nothing cut off at the right edge.
     assert len(np.unique(pixels.reshape(-1, 3), axis=0)) > 1000
     assert (pixels[:, -4:] == pixels[0, 0]).all()
+
+
+# Puts the words of the facts that take more than one line into the page's title.
+MEASURE = """<script>
+const broken = [];
+for (const cell of document.querySelectorAll(".facts dt, .facts dd bdi")) {
+  for (const word of cell.firstChild.data.matchAll(/\\S+/g)) {
+    const range = document.createRange();
+    range.setStart(cell.firstChild, word.index);
+    range.setEnd(cell.firstChild, word.index + word[0].length);
+    if (range.getClientRects().length > 1) broken.push(word[0]);
+  }
+}
+document.title = "broken: " + broken.join(" ");
+</script>"""
+
+
+def test_no_word_of_the_facts_is_broken(tmp_path):
+    search = SearchReport("halfspace+spear", seconds={"total": 75.0})
+    page = render_html(recovered(16, search=search, created="2024-01-02T03:04:05+00:00"))
+    naked = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", page)
+    for name, text in {"as-it-is": naked, "broken": naked.replace(" + ", "+")}.items():
+        path = tmp_path / f"{name}.html"
+        path.write_text(text.replace("</main>", f"</main>{MEASURE}"), encoding="utf-8")
+    for width in (420, 700, 960, 1400):
+        size = f"--window-size={width},1000"
+        dom = browse(tmp_path, (tmp_path / "as-it-is.html").as_uri(), size, "--dump-dom")
+        assert "<title>broken: </title>" in dom, width
+    # As it used to be: the measure sees it.
+    dom = browse(tmp_path, (tmp_path / "broken.html").as_uri(), size, "--dump-dom")
+    assert "<title>broken: halfspace+spear</title>" in dom

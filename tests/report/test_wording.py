@@ -6,7 +6,7 @@ import re
 import pytest
 
 from gradaudit.evidence import Status
-from gradaudit.report.wording import OUTCOMES, limits, verdict
+from gradaudit.report.wording import KINDS, OUTCOMES, limits, verdict
 from report.material import every_status, recovered, without_records
 
 RESULTS = every_status()
@@ -27,6 +27,11 @@ def test_every_status_has_a_verdict_and_an_outcome():
         result = dataclasses.replace(without_records(Status.NOT_RECOVERED), status=status)
         assert verdict(result).sentence
         assert OUTCOMES[status]
+
+
+def test_every_certificate_has_words():
+    for kind in ("full_gradient", "activation_gradient", "layer"):
+        assert "_" not in KINDS[kind]
 
 
 def test_counts_are_spelled_out():

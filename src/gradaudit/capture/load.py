@@ -176,7 +176,7 @@ def _pair_role(file: _File, weights_file: _File, contains: str, learning_rate: f
     if file.sha256 == weights_file.sha256:
         raise InputError(
             "weights",
-            "the same content as path",
+            "the content of the update's own file",
             "the weights before the step, and what the client sent",
             "drop weights= if the file holds both",
         )

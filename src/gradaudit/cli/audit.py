@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ import click
 from gradaudit.budget import Budget
 from gradaudit.cli.verb import (
     FILE,
+    LOSS_NAMES,
     Verb,
     flag,
     limit,
@@ -71,9 +73,11 @@ EXAMPLES = (
 @option(
     "--loss",
     metavar="NAME",
-    default="cross_entropy",
+    type=click.Choice(("auto", *LOSS_NAMES)),
+    default="auto",
     show_default=True,
-    help="The client's loss: cross_entropy, binary_cross_entropy or mse.",
+    help="The client's loss: cross_entropy, binary_cross_entropy, mse, or auto: "
+    "binary_cross_entropy for a single logit, else cross_entropy.",
 )
 @option("--layer", metavar="NAME", default="auto", show_default=True, help="The layer to attack.")
 @option(
@@ -81,8 +85,8 @@ EXAMPLES = (
     metavar="NAME",
     default="auto",
     show_default=True,
-    help="The attack: auto, halfspace, peeling, spear or spear++ (batches), or closed_form (a "
-    "single record).",
+    help="The attack: auto, halfspace, spear or spear++ (batches), or closed_form (a single "
+    "record).",
 )
 @option(
     "--seconds",
@@ -177,8 +181,9 @@ def audit(
     is executed.
     """
     from gradaudit.capture import load_update
+    from gradaudit.cli.fitting import check_input_shape, check_truth
     from gradaudit.cli.search import Manner, Question, ask, new_control
-    from gradaudit.models import get_loss, parse_model
+    from gradaudit.models import parse_model
     from gradaudit.truth import Truth
 
     with new_control(seconds, submatrices) as control:
@@ -192,10 +197,7 @@ def audit(
             salt=salt,
         )
         outputs.check({"UPDATE": update, "--weights": weights, "--truth": truth})
-        get_loss(loss)
-        if truth is not None:
-            # Readable at all? A search of minutes must not end at a wrong path.
-            Truth.load(truth)
+        originals = None if truth is None else Truth.load(truth)
         captured = load_update(
             update,
             weights,
@@ -203,6 +205,8 @@ def audit(
             learning_rate=learning_rate,
             preprocessing=_preprocessing(input_shape, mean, std),
         )
+        check_input_shape(captured, input_shape)
+        check_truth(captured, originals, truth)
         network = None if model is None else parse_model(model, seed=seed)
         return ask(
             captured,
@@ -228,14 +232,15 @@ def _outputs(
 
     if out is not None and json_out is not None:
         raise InputError("--json-out", f"{str(json_out)!r} with --out", "one of the two")
-    if json_out is not None and json_out.suffix == ".safetensors":
+    if json_out is not None and (not json_out.name or json_out.suffix == ".safetensors"):
         raise InputError(
             "--json-out", f"{str(json_out)!r}", "a path for the JSON", "end it in .json"
         )
-    if out is not None and out.exists() and not out.is_dir():
+    if out is not None and os.path.isfile(out):
         raise InputError("--out", f"{str(out)!r}, a file", "a folder", "use --json-out for a file")
     return Outputs(
         result=out / "result.json" if out is not None else json_out,
+        option="--out" if out is not None else "--json-out",
         report=report,
         comparison=out / "comparison.json" if out is not None and compared else None,
         keep_records=keep_records,
@@ -257,7 +262,11 @@ def _preprocessing(
                 "--input-shape", "nothing", "the images' shape beside --mean and --std"
             )
         return None
-    return Preprocessing(shape, _per_channel(mean, shape[0]), _per_channel(std, shape[0]))
+    try:
+        return Preprocessing(shape, _per_channel(mean, shape[0]), _per_channel(std, shape[0]))
+    except InputError as error:
+        part = error.argument.rpartition(".")[2].replace("image_shape", "input-shape")
+        raise InputError(f"--{part}", error.found, error.expected) from error
 
 
 def _per_channel(values: tuple[float, ...] | None, channels: int) -> tuple[float, ...]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sized
+
 import torch
 from torch import nn
 
+from gradaudit.cli.memory import check_network, check_records
 from gradaudit.clients import FedSGD
 from gradaudit.data import Batch, Source
 from gradaudit.models import mlp, parse_model
@@ -52,7 +55,7 @@ def simulated_update(
         The update, the truth, and what was simulated in one sentence.
 
     Raises:
-        InputError: The words do not fit each other.
+        InputError: The words do not fit each other, or the machine's memory.
 
     Example:
         >>> from gradaudit.data import load_source
@@ -61,11 +64,15 @@ def simulated_update(
     """
     generator = torch.Generator().manual_seed(seed)
     kind = floating_dtype("dtype", dtype, ("float64", "float32"))
+    # More than there are, the source itself refuses.
+    drawn = min(batch_size, len(source)) if isinstance(source, Sized) else batch_size
+    check_records(drawn, source.preprocessing.features)
     batch = source.batch(batch_size, generator=generator, label=label, dtype=kind)
     if model is None:
         network = _fitting(batch, source, widths, loss, generator)
     else:
         network = parse_model(model, generator=generator)
+    check_network(network, batch_size, kind.itemsize)
     client = FedSGD(
         network,
         loss,

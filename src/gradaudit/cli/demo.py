@@ -63,9 +63,9 @@ def demo(
     """
     from gradaudit.capture import load_update
     from gradaudit.cli.client import simulated_update
-    from gradaudit.cli.outputs import Outputs
+    from gradaudit.cli.outputs import Outputs, check_places
     from gradaudit.cli.search import Manner, Question, ask, new_control
-    from gradaudit.cli.showcase import leave_pictures
+    from gradaudit.cli.showcase import leave_pictures, picture_files
     from gradaudit.cli.terminal import output, say
     from gradaudit.data import load_source
 
@@ -78,7 +78,9 @@ def demo(
         show_records=True,  # our own photos, nobody's personal data
     )
     with new_control(seconds) as control:
-        outputs.check({"the update": update_file, "the truth": truth_file})
+        places = [update_file, truth_file, *picture_files(out)]
+        check_places({f"--out, {path.name}": path for path in places}, {})
+        outputs.check({})
         update, truth, description = simulated_update(
             load_source("patches"), batch_size=batch_size, widths=(width, width), seed=seed
         )

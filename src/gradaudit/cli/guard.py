@@ -13,7 +13,7 @@ from gradaudit.cli.exit_codes import ExitCode
 from gradaudit.errors import GradauditError
 
 DEBUG_VARIABLE = "GRADAUDIT_DEBUG"
-_MEMORY_REMEDY = "audit one layer with --layer, a smaller network, or on a larger machine"
+_MEMORY_REMEDY = "take a smaller network or batch, one layer (--layer), or a larger machine"
 # torch's allocators raise plain RuntimeErrors on the CPU.
 _MEMORY_WORDS = ("can't allocate memory", "not enough memory", "out of memory")
 

@@ -12,7 +12,7 @@ from gradaudit.errors import InputError, require
 from gradaudit.metrics import Comparison
 from gradaudit.report import write_report
 from gradaudit.result import AuditResult
-from gradaudit.tensorfile import replacing
+from gradaudit.tensorfile import check_place, replacing
 from gradaudit.truth import Truth
 
 
@@ -22,6 +22,7 @@ class Outputs:
 
     Attributes:
         result: The result's JSON, or None; the arrays go beside it.
+        option: The option that names the result's place, for messages.
         report: The HTML report, or None.
         comparison: The comparison with the truth as JSON, or None.
         keep_records: Whether the arrays, which are personal data, are written.
@@ -30,6 +31,7 @@ class Outputs:
     """
 
     result: Path | None = None
+    option: str = "--out"
     report: Path | None = None
     comparison: Path | None = None
     keep_records: bool = True
@@ -47,11 +49,14 @@ class Outputs:
                 written.
             MissingExtraError: A report needs packages that are not installed.
         """
-        places = {"--report": self.report, "the comparison": self.comparison}
-        if self.result is not None:
-            places["the result"] = self.result
-            if self.keep_records:
-                places["the recovered records"] = self.result.with_suffix(".safetensors")
+        places = {
+            "--report": self.report,
+            f"{self.option}, the comparison": self.comparison,
+            f"{self.option}, the result": self.result,
+        }
+        if self.result is not None and self.keep_records:
+            arrays = self.result.with_suffix(".safetensors")
+            places[f"{self.option}, the recovered records"] = arrays
         check_places(places, inputs)
         if self.report is not None:
             require("matplotlib", "report")
@@ -105,22 +110,12 @@ def check_places(places: Mapping[str, Path | None], inputs: Mapping[str, Path | 
         Traceback (most recent call last):
         gradaudit.errors.InputError: --out: found 'u.pt', which is UPDATE, expected another file
     """
-    taken = {path.resolve(): name for name, path in inputs.items() if path is not None}
+    # Path.resolve() raises an error at a link to itself.
+    taken = {os.path.realpath(path): name for name, path in inputs.items() if path is not None}
     for name, path in places.items():
         if path is None:
             continue
-        if (other := taken.get(path.resolve())) is not None:
+        if (other := taken.get(os.path.realpath(path))) is not None:
             raise InputError(name, f"{str(path)!r}, which is {other}", "another file")
-        taken[path.resolve()] = name
-        _check_writable(name, path)
-
-
-def _check_writable(name: str, path: Path) -> None:
-    if path.is_dir():
-        raise InputError(name, f"{str(path)!r}, a folder", "a file to write")
-    # Missing folders are made when the file is written.
-    folder = next(parent for parent in path.absolute().parents if parent.exists())
-    if not folder.is_dir():
-        raise InputError(name, f"{str(path)!r} under a file", "a path under folders")
-    if not os.access(folder, os.W_OK | os.X_OK):
-        raise InputError(name, f"{str(folder)!r}, which is write-protected", "a writable folder")
+        taken[os.path.realpath(path)] = name
+        check_place(name, path)

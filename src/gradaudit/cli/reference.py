@@ -28,7 +28,10 @@ _CONDUCT = f"""## Conduct
   reported (exit code 3). A second one aborts at once.
 - Recovered records are personal data. They are never printed, and are redacted in reports, unless
   `--show-records` is given. `--out` keeps them in a file; `--discard-records` does not.
-- No file that is read is ever overwritten. Places to write to are checked before the search.
+- No file that is read is ever overwritten. Places to write to are checked before the search, by
+  writing there. The folder that a file goes to is made if need be; the folder above must exist.
+- A given network or loss that the update contradicts gives a warning on stderr, also with `--quiet`
+  and `--json`, and stands among the result's assumptions.
 - `NO_COLOR` is respected. Without a terminal there is a line of progress every ten seconds; none
   with `--json` or `--quiet`.
 """

@@ -67,8 +67,6 @@ def report(
     )
     found = AuditResult.load(result)
     originals = None if truth is None else Truth.load(truth)
-    written = [out]
-    write_report(found, out, truth=originals, show_records=show_records, salt=salt)
     if grid is not None:
         if found.records is None or found.preprocessing is None:
             missing = "no records" if found.records is None else "records without an image shape"
@@ -77,7 +75,7 @@ def report(
                 "--out and --input-shape",
             )  # fmt: skip
         record_grid(found.records, found.preprocessing, grid, truth=originals)
-        written.append(grid)
+    write_report(found, out, truth=originals, show_records=show_records, salt=salt)
     if not quiet:
-        for path in written:
+        for path in filter(None, (out, grid)):
             say(output(), f"Written: {path}", "dim")

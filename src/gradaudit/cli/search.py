@@ -20,7 +20,14 @@ from gradaudit.cli.outputs import Outputs
 from gradaudit.cli.progress import progress_display
 from gradaudit.cli.signals import stop_on_signals
 from gradaudit.cli.terminal import output, say
-from gradaudit.cli.verdict import compare_with, print_comparison, print_records, print_verdict
+from gradaudit.cli.verdict import (
+    compare_with,
+    is_of_records,
+    print_comparison,
+    print_records,
+    print_verdict,
+    print_warnings,
+)
 from gradaudit.errors import GradauditError
 from gradaudit.metrics import Comparison
 from gradaudit.result import AuditResult
@@ -33,7 +40,7 @@ class Question:
     """What to try on an update; the fields are arguments of `gradaudit.audit`."""
 
     model: nn.Module | None = None
-    loss: str = "cross_entropy"
+    loss: str = "auto"
     layer: str = "auto"
     attack: str = "auto"
     seed: int = 0
@@ -118,7 +125,7 @@ def tell(
     try:
         # The result before the truth: if that is of another batch, nothing is lost.
         written += outputs.write_result(result)
-        if truth_file is not None:
+        if truth_file is not None and is_of_records(result):
             truth = Truth.load(truth_file)
             comparison = compare_with(result, truth)
         written += outputs.write_views(result, truth, comparison)
@@ -130,9 +137,12 @@ def tell(
         print_json(result)
     else:
         print_verdict(console, result, sentence_only=manner.quiet)
+    print_warnings(output(errors=True), result)
     if not manner.quiet:
         if truth is not None:
             print_comparison(console, result, comparison)
+        elif truth_file is not None and failure is None:
+            say(console, "Not compared with the truth: the layer's inputs are no records.")
         if manner.show_records and not manner.machine:
             print_records(console, result, truth)
         for path in written:

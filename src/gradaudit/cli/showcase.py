@@ -24,9 +24,9 @@ def leave_pictures(result_file: Path, truth_file: Path, folder: Path) -> list[Pa
         InputError: A file cannot be read or written.
     """
     result = AuditResult.load(result_file)
-    written = [folder / "report-redacted.html"]
-    write_report(result, written[0])
-    picture = folder / "records.png"
+    redacted, picture = picture_files(folder)
+    written = [redacted]
+    write_report(result, redacted)
     if result.records is not None and result.preprocessing is not None:
         record_grid(result.records, result.preprocessing, picture, truth=Truth.load(truth_file))
         written.append(picture)
@@ -34,3 +34,8 @@ def leave_pictures(result_file: Path, truth_file: Path, folder: Path) -> list[Pa
         # That of an earlier run would be taken for this one's.
         picture.unlink(missing_ok=True)
     return written
+
+
+def picture_files(folder: Path) -> tuple[Path, Path]:
+    """The redacted report and the picture that `leave_pictures` writes."""
+    return folder / "report-redacted.html", folder / "records.png"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from gradaudit.cli.verb import FILE, Verb, flag, option, seed_option
+from gradaudit.cli.verb import FILE, LOSS_NAMES, Verb, flag, option, seed_option
 from gradaudit.errors import InputError
 
 EXAMPLES = (
@@ -56,6 +56,7 @@ EXAMPLES = (
 @option(
     "--loss",
     metavar="NAME",
+    type=click.Choice(LOSS_NAMES),
     default="cross_entropy",
     show_default=True,
     help="cross_entropy, binary_cross_entropy or mse.",

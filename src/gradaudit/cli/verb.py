@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -25,6 +26,25 @@ class Verb(click.Command):
     def __init__(self, *args: Any, examples: tuple[tuple[str, str], ...] = (), **kwargs: Any):
         super().__init__(*args, **kwargs)
         self.examples = examples
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; errors name its options, where the package names its arguments."""
+        try:
+            return super().invoke(ctx)
+        except InputError as error:
+            raise self._in_options(error, ctx) from error
+
+    def _in_options(self, error: InputError, ctx: click.Context) -> InputError:
+        options = {p.name: max(p.opts, key=len) for p in self.params if isinstance(p, click.Option)}
+        # An argument that was not given is somebody else's: weights may be those in UPDATE.
+        given = ctx.params.get(error.argument) is not None
+        argument = options.get(error.argument, error.argument) if given else error.argument
+
+        def spoken(text: str) -> str:
+            keyword = rf"\b({'|'.join(map(str, options))})=(?=(\S?))"
+            return re.sub(keyword, lambda m: options[m[1]] + (" " if m[2] else ""), text)
+
+        return InputError(argument, error.found, spoken(error.expected), spoken(error.remedy))
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write examples and exit codes under the options."""
@@ -85,6 +105,13 @@ def _seed(ctx: click.Context, param: click.Parameter, value: str) -> int:
     return int(number)
 
 
+def _secret(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    # Everybody knows the empty one: fingerprints of a table's rows could be guessed from it.
+    if value == "":
+        raise InputError(param.opts[0], "an empty text", "a secret", "leave the option out")
+    return value
+
+
 def _number(kind: type[int] | type[float], text: str) -> int | float | None:
     try:
         return kind(text)
@@ -92,7 +119,19 @@ def _number(kind: type[int] | type[float], text: str) -> int | float | None:
         return None
 
 
-FILE = click.Path(path_type=Path)
+class _File(click.Path):
+    """A path; an empty one, as of an unset shell variable, would be the current folder."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if value == "":
+            self.fail("The path is empty.", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+# As in `gradaudit.models.LOSSES`, which help must not wait for.
+LOSS_NAMES = ("cross_entropy", "binary_cross_entropy", "mse")
+
+FILE = _File(path_type=Path)
 
 
 def option(*names: str, metavar: str, help: str, **kwargs: Any) -> Callable[[Command], Command]:
@@ -121,6 +160,7 @@ show_option = flag(
 salt_option = option(
     "--salt",
     metavar="TEXT",
+    callback=_secret,
     envvar="GRADAUDIT_SALT",
     help="Secret key of the records' fingerprints in a report, so that reports can be compared; "
     "also read from the environment variable GRADAUDIT_SALT.",

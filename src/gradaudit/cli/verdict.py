@@ -11,6 +11,7 @@ from rich.text import Text
 from gradaudit.cli.terminal import say
 from gradaudit.evidence import Status
 from gradaudit.metrics import Comparison, compare
+from gradaudit.outcome import UNCONFIRMED
 from gradaudit.report.text import count, duration, number, plain
 from gradaudit.result import AuditResult
 from gradaudit.truth import Truth
@@ -65,6 +66,23 @@ def _table(rows: list[tuple[str, str]]) -> Table:
     for name, value in rows:
         table.add_row(Text(name), Text(value))
     return table
+
+
+def print_warnings(console: Console, result: AuditResult) -> None:
+    """Print what the caller gave and the update contradicts, such as a wrong loss.
+
+    Args:
+        console: Where to; on stderr, so that it is seen whatever is printed of the result.
+        result: What an audit found.
+    """
+    for line in result.assumptions:
+        if line.startswith(UNCONFIRMED):
+            say(console, f"Warning: {plain(line, 600)}", "yellow")
+
+
+def is_of_records(result: AuditResult) -> bool:
+    """Whether what was found are records, rather than the inputs of an inner layer."""
+    return all(layer.role == "input" for layer in result.layers if layer.name == result.layer)
 
 
 def compare_with(result: AuditResult, truth: Truth) -> Comparison | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 from pathlib import Path
 
@@ -98,12 +99,26 @@ class _Patches:
     ) -> Batch:
         """Draw different patches; see `Source.batch`."""
         check_request(batch_size, label, labels, self.classes)
+        self._check_count(batch_size, label)
         randomness = make_generator(generator, seed)
         chosen = self._labels(batch_size, label, labels, randomness)
         taken: set[tuple[int, int, int]] = set()
         cut = [self._cut(number, taken, randomness) for number in chosen]
         inputs = torch.as_tensor(image_inputs(np.stack(cut), self.preprocessing))
         return Batch(inputs.to(dtype), torch.tensor(chosen), self.preprocessing)
+
+    def _check_count(self, batch_size: int, label: int | None) -> None:
+        places = {
+            number: math.prod(side - self._size + 1 for side in photo.shape[:2])
+            for number, photo in self._photos.items()
+        }
+        # A label without a photo is refused by name, later.
+        total = sum(places.values()) if label is None else places.get(label, batch_size)
+        if batch_size > total:
+            of = self.name if label is None else f"photo {label}"
+            raise InputError(
+                "batch_size", str(batch_size), f"at most the {total:,} different patches of {of}"
+            )
 
     def _labels(
         self, batch_size: int, label: int | None, labels: str, generator: torch.Generator

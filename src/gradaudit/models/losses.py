@@ -11,6 +11,8 @@ from torch.nn import functional
 
 from gradaudit.errors import InputError
 
+# Stands for `usual_loss` where a loss may be left open.
+AUTO = "auto"
 REDUCTIONS = ("none", "mean", "sum")
 
 
@@ -154,7 +156,12 @@ def _check_binary(outputs: Tensor, labels: Tensor) -> None:
         raise InputError("labels", f"shape {tuple(labels.shape)}", f"({len(outputs)},)")
     low, high = float(labels.min()), float(labels.max())
     if not (low >= 0 and high <= 1):
-        raise InputError("labels", f"values from {low:g} to {high:g}", "values from 0 to 1")
+        raise InputError(
+            "labels",
+            f"values from {low:g} to {high:g}",
+            "values from 0 to 1 for binary_cross_entropy",
+            "take records of two classes, 0 and 1",
+        )
 
 
 def _check_mse(outputs: Tensor, labels: Tensor) -> None:
@@ -186,6 +193,20 @@ def _mse(outputs: Tensor, labels: Tensor) -> Tensor:
         labels = functional.one_hot(labels.long(), outputs.shape[1])
     difference = outputs - labels.reshape(outputs.shape).to(outputs.dtype)
     return difference.reshape(len(outputs), -1).square().mean(dim=1)
+
+
+def usual_loss(outputs: int | None) -> str:
+    """Name of the loss that a classifier with so many outputs is usually trained with.
+
+    Args:
+        outputs: How many, or None when unknown.
+
+    Example:
+        >>> usual_loss(1), usual_loss(10)
+        ('binary_cross_entropy', 'cross_entropy')
+    """
+    # Of a single logit, the softmax is constant: cross_entropy has no gradient.
+    return "binary_cross_entropy" if outputs == 1 else "cross_entropy"
 
 
 LOSSES: dict[str, Loss] = {

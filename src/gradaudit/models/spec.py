@@ -95,7 +95,8 @@ def _import_model(text: str, module_name: str, attribute: str, seed: int) -> nn.
             # Again: a first import may draw numbers that a second one, from cache, does not.
             torch.manual_seed(seed)
             model = found if isinstance(found, nn.Module) or not callable(found) else found()
-    except Exception as error:  # somebody else's code: whatever it raises is about this argument
+    # Somebody else's code: whatever it raises is about this argument, and its exit is not ours.
+    except (Exception, SystemExit) as error:
         raise InputError(
             "model",
             f"{text!r}, which fails with {type(error).__name__}: {error}",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -167,7 +168,8 @@ def _facts(result: AuditResult) -> list[tuple[str, Any]]:
         ("Batch", size),
         ("Recovered", f"{result.records_recovered:,} certified"),
         ("Layer", "none" if result.layer is None else plain(result.layer or "(unnamed)", 60)),
-        ("Attack", plain(result.search.attack, 40)),
+        # "halfspace+spear" is too long for its column, and would be broken within a word.
+        ("Attack", re.sub(r"\+(?=\w)", " + ", plain(result.search.attack, 40))),
         ("Computing time", duration(result.search.elapsed_seconds)),
     ]
     if result.created:

@@ -132,6 +132,7 @@ ROLES = {
 
 KINDS = {
     "full_gradient": "The gradient of the whole network, recomputed from the recovered records",
+    "activation_gradient": "Each record’s own share of the gradient, recomputed by the network",  # noqa: RUF001
     "layer": "The layer’s gradient, bias gradient and activations, explained without remainder",  # noqa: RUF001
 }
 

@@ -1,0 +1,73 @@
+"""Whether what is said about records fits the update, before a search of minutes."""
+
+from __future__ import annotations
+
+import math
+
+from gradaudit.errors import InputError
+from gradaudit.models import infer_mlp
+from gradaudit.truth import Truth
+from gradaudit.update import Update
+
+
+def check_input_shape(update: Update, shape: tuple[int, int, int] | None) -> None:
+    """Check that records of an image shape are what the first layer takes.
+
+    Args:
+        update: What was observed.
+        shape: Channels, height, width; None where nothing is said.
+
+    Raises:
+        InputError: They are not, as far as the weights show it.
+    """
+    first = _first_layer(update)
+    if shape is None or first is None or math.prod(shape) == first[1]:
+        return
+    name, length = first
+    raise InputError(
+        "--input-shape",
+        f"{','.join(map(str, shape))} ({math.prod(shape):,} values)",
+        f"{length:,} values, which layer {name!r} takes",
+        _squares(length),
+    )
+
+
+def check_truth(update: Update, truth: Truth | None, path: object) -> None:
+    """Check that the originals are as long as the records of the update.
+
+    Args:
+        update: What was observed.
+        truth: The originals, if there are any.
+        path: Their file, for the message.
+
+    Raises:
+        InputError: They are of another network.
+    """
+    first = _first_layer(update)
+    if truth is None or first is None or truth.inputs[0].numel() == first[1]:
+        return
+    raise InputError(
+        "--truth",
+        f"records of {truth.inputs[0].numel():,} values in {str(path)!r}",
+        f"{first[1]:,} values, which layer {first[0]!r} takes",
+        "give the truth that was written with this update",
+    )
+
+
+def _first_layer(update: Update) -> tuple[str, int] | None:
+    """Name and inputs of the layer that sees the records; None where the weights leave it open."""
+    guess = infer_mlp(update.weights)
+    if guess.model is None:
+        return None
+    name = guess.layers[0]
+    return name, guess.model.get_parameter(f"{name}.weight".lstrip(".")).shape[1]
+
+
+def _squares(length: int) -> str:
+    """The shapes of square images, in colour or grey, that have so many values."""
+    fitting = [
+        f"{channels},{side},{side}"
+        for channels in (3, 1)
+        if channels * (side := math.isqrt(length // channels)) ** 2 == length
+    ]
+    return f"such as {' or '.join(fitting)}" if fitting else "leave it out if they are no images"
