@@ -44,7 +44,8 @@ def audit(
         layer: Module path, or ``"auto"`` to examine every layer, inputs first, until a leak is
             proven.
         attack: ``"auto"`` (closed form for one record, else the half-space search and SPEAR
-            together), ``"halfspace"``, ``"spear"``, ``"spear++"`` or ``"closed_form"``.
+            together), ``"halfspace"``, ``"peeling"``, ``"spear"``, ``"spear++"`` or
+            ``"closed_form"``.
         budget: Limits of the search; the default is ten minutes.
         seed: Of every random choice, 0 or more. The same seed gives the same result on the same
             machine unless the time runs out.

@@ -26,6 +26,7 @@ _REASONS = {
     ("halfspace", "spear"): "the half-space search and SPEAR's sampling share the work, since each "
     "finds directions that the other misses.",
     ("halfspace",): "the half-space search, which uses the weights too.",
+    ("peeling",): "peeling from neurons that a single record fires.",
     ("spear",): "SPEAR's submatrix sampling.",
     ("spear++",): "SPEAR++'s descent towards sparse directions.",
 }

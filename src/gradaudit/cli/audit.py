@@ -85,8 +85,8 @@ EXAMPLES = (
     metavar="NAME",
     default="auto",
     show_default=True,
-    help="The attack: auto, halfspace, spear or spear++ (batches), or closed_form (a single "
-    "record).",
+    help="The attack: auto, halfspace, peeling, spear or spear++ (batches), or closed_form (a "
+    "single record).",
 )
 @option(
     "--seconds",
