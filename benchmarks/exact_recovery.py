@@ -1,31 +1,36 @@
 """Exact, certified recovery of whole batches, over data sets and settings.
 
-    python benchmarks/exact_recovery.py [--only NAME] [--seeds N] [--seconds S]
+    python benchmarks/exact_recovery.py [--only PATTERN] [--seeds N] [--seconds S] [--again]
 
 Needs the data folder named by GRADAUDIT_DATA (see CONTRIBUTING.md). Writes
-benchmarks/results/exact_recovery.json and .md; settings that were not run keep their old figures.
+benchmarks/results/exact_recovery.json and .md after every seed; seeds that are in the JSON are not
+run again unless asked for, so that an interrupted run goes on where it was.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
-import os
+import re
 import statistics
-import time
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from environment import environment
-
-import gradaudit as ga
-
-RESULTS = Path(__file__).parent / "results"
-
+from _cases import ADULT, CIFAR, MNIST, UNIT, Case, noisy, shifted, simulate
+from _measure import measure, warm_up
+from _results import Results, parser, table
 
 SINGLE = torch.float32
+# Batch size, width and number of seeds.
+NORMALISED = (
+    *((10, 200, 20), (16, 200, 10), (20, 200, 100), (24, 200, 100), (32, 200, 100), (40, 200, 5)),
+    *((65, 1000, 10), (100, 1000, 10), (128, 1000, 10), (150, 1000, 10), (170, 1000, 5)),
+    *((200, 1000, 3), (100, 4000, 5), (150, 4000, 5), (210, 4000, 5), (300, 4000, 1)),
+    *((400, 4000, 1), (512, 4000, 1)),
+)
+PIXELS = ((10, 200, 5), (64, 1000, 5), (128, 1000, 5))
+ALONE = ((10, 200, 20), (16, 200, 3), (16, 2000, 3))
+SCALES = (("normalised", ""), ("in [0, 1]", UNIT))
 
 
 @dataclass(frozen=True)
@@ -33,138 +38,146 @@ class Setting:
     """One row of the table."""
 
     name: str
-    data: str
-    batch_size: int
-    seeds: int
-    widths: tuple[int, ...] = (200,) * 5
-    label: int | None = None
-    gradient_dtype: torch.dtype | None = None
-    dtype: torch.dtype = torch.float64
+    case: Case
+    seeds: int = 5
     attack: str = "auto"
 
 
-CIFAR = "cifar10_2000.npz"
-SETTINGS = (
-    Setting("SPEAR alone: CIFAR-10, b = 10, m = 200", CIFAR, 10, 20, attack="spear"),
-    Setting("SPEAR alone: CIFAR-10, b = 16, m = 200", CIFAR, 16, 3, attack="spear"),
-    Setting("SPEAR alone: CIFAR-10, b = 16, m = 2000", CIFAR, 16, 3, (2000,) * 5, attack="spear"),
-    Setting("CIFAR-10, b = 10, m = 200", CIFAR, 10, 20),
-    Setting("CIFAR-10, b = 16, m = 200", CIFAR, 16, 10),
-    Setting("CIFAR-10, b = 16, m = 2000", CIFAR, 16, 3, (2000,) * 5),
-    Setting("CIFAR-10, b = 20, m = 200", CIFAR, 20, 20),
-    Setting("CIFAR-10, b = 24, m = 200", CIFAR, 24, 20),
-    Setting("CIFAR-10, b = 32, m = 200", CIFAR, 32, 20),
-    Setting("CIFAR-10, b = 40, m = 200", CIFAR, 40, 5),
-    Setting("CIFAR-10, b = 65, m = 1000", CIFAR, 65, 3, (1000,) * 5),
-    Setting("CIFAR-10, b = 100, m = 1000", CIFAR, 100, 3, (1000,) * 5),
-    Setting("CIFAR-10, b = 128, m = 1000", CIFAR, 128, 2, (1000,) * 5),
-    Setting("CIFAR-10, one class, b = 10, m = 200", CIFAR, 10, 5, label=3),
-    Setting("CIFAR-10, one class, b = 32, m = 200", CIFAR, 32, 5, label=3),
-    Setting("CIFAR-10 in [0, 1], b = 10, m = 200", CIFAR + "?normalise=unit", 10, 5),
-    Setting("CIFAR-10, float32 gradient, b = 10, m = 200", CIFAR, 10, 5, gradient_dtype=SINGLE),
-    Setting("CIFAR-10, all in float32, b = 10, m = 200", CIFAR, 10, 5, dtype=SINGLE),
-    Setting("CIFAR-10, all in float32, b = 32, m = 200", CIFAR, 32, 5, dtype=SINGLE),
-    Setting("MNIST, b = 10, m = 200", "mnist_3000.npz", 10, 5),
-    Setting("MNIST, b = 20, m = 200", "mnist_3000.npz", 20, 5),
-    Setting("MNIST in [0, 1], b = 10, m = 200", "mnist_3000.npz?normalise=unit", 10, 5),
-    Setting("MNIST, one class, b = 10, m = 200", "mnist_3000.npz", 10, 5, label=7),
-    Setting("Adult rows, b = 10, m = 200", "adult_4000.csv.gz", 10, 5, (200, 200)),
-    Setting("Adult rows, b = 20, m = 200", "adult_4000.csv.gz", 20, 5, (200, 200)),
+def settings() -> Iterator[Setting]:
+    """All rows, in the table's order."""
+    for b, m, seeds in ALONE:
+        case = Case(CIFAR, b, (m,) * 5)
+        yield Setting(f"SPEAR alone: CIFAR-10, b = {b}, m = {m}", case, seeds, "spear")
+    for b, m, seeds in NORMALISED:
+        yield Setting(f"CIFAR-10, b = {b}, m = {m}", Case(CIFAR, b, (m,) * 5), seeds)
+    for b, m, seeds in PIXELS:
+        case = Case(CIFAR + UNIT, b, (m,) * 5)
+        yield Setting(f"CIFAR-10 in [0, 1], b = {b}, m = {m}", case, seeds)
+    for scale, option in SCALES:
+        for b in (32, 64, 128):
+            case = Case(CIFAR + option, b, (1000,))
+            yield Setting(f"Two layers, CIFAR-10 {scale}, b = {b}, m = 1000", case, 3)
+    for scale, option in SCALES:
+        for b in (10, 20, 32):
+            case = Case(MNIST + option, b, (200, 200))
+            yield Setting(f"MNIST {scale}, 784-200-200-10, b = {b}", case, 20)
+        for b in (10, 20):
+            yield Setting(
+                f"MNIST {scale}, 784-200-10, b = {b}", Case(MNIST + option, b, (200,)), 20
+            )
+    yield from _variations()
+    for name, data in (("CIFAR-10", CIFAR), ("MNIST", MNIST)):
+        for b in (64, 128, 256):
+            case = Case(data + UNIT, b, (1000,), weight_deviation=0.5)
+            yield Setting(f"Wide weights, two layers, {name} in [0, 1], b = {b}, m = 1000", case)
+
+
+def _variations() -> Iterator[Setting]:
+    """What else changes at b = 20, m = 200, six layers of CIFAR-10."""
+    base = Case(CIFAR, 20)
+    yield Setting("MNIST, b = 20, m = 200", replace(base, data=MNIST))
+    yield Setting("Adult rows, b = 20, m = 200", Case(ADULT, 20, (200, 200)))
+    yield Setting("One class, CIFAR-10, b = 20, m = 200", replace(base, label=3))
+    yield Setting("Noisy twins, CIFAR-10, b = 20, m = 200", replace(base, twins=noisy))
+    yield Setting("Shifted twins, CIFAR-10, b = 20, m = 200", replace(base, twins=shifted))
+    for layers in (2, 9):
+        case = replace(base, widths=(200,) * (layers - 1))
+        yield Setting(f"{layers} layers, CIFAR-10, b = 20, m = 200", case)
+    for steps in (500, 3000):
+        case = replace(base, steps=steps)
+        yield Setting(f"Trained for {steps} steps, CIFAR-10, b = 20, m = 200", case)
+    case = replace(base, gradient_dtype=SINGLE)
+    yield Setting("Gradient rounded to float32, CIFAR-10, b = 20, m = 200", case)
+    yield Setting("All in float32, CIFAR-10, b = 20, m = 200", replace(base, dtype=SINGLE))
+    yield Setting("First layer frozen, CIFAR-10, b = 20, m = 200", replace(base, frozen=True))
+
+
+INTRODUCTION = """# Exact recovery
+
+Each seed is another batch and another network: six layers with PyTorch's default initialisation and
+cross-entropy, and `attack="auto"`, unless the name says otherwise. "Records" are certified records
+that are right, of the distinct records of the batch that have a signal: a gradient above 1e-10 of
+the batch's largest. A seed is complete when these are all. Errors are the largest over all entries
+of those records, in the network's input units, against the truth, which the audit never sees; a
+certificate is false when its record differs from every one of the batch by more than 1e-4 somewhere
+(1e-2 where the gradient is in float32).
+
+Noisy twins: half of the batch is the other half with noise of deviation 0.01; shifted: moved by one
+pixel. Trained: plain SGD, 64 records a step, rate 0.05, on the data that the batch is from. First
+layer frozen: the update has no gradient of it, and the records are the second layer's inputs. Wide
+weights: normal with deviation 0.5, no bias.
+
+"Tried" are medians of what the searches counted. Memory is what the audit added to the resident
+memory at its peak (Linux's VmHWM, reset before each audit, less VmRSS then): the update itself is
+not in it.
+"""
+HEAD = (
+    "setting",
+    "seeds complete",
+    "records",
+    "false certificates",
+    "largest error",
+    "labels right",
+    "median s",
+    "max s",
+    "tried",
+    "MiB",
 )
+TRIED = ("starts", "submatrices", "descents", "neurons")
 
 
-def run(setting: Setting, seed: int, seconds: float) -> dict[str, Any]:
-    """Simulate one client, audit its update, and compare with the truth afterwards."""
-    folder = os.environ["GRADAUDIT_DATA"]
-    source = ga.data.load_source(f"{folder}/{setting.data}")
-    batch = source.batch(setting.batch_size, seed=seed, label=setting.label, dtype=setting.dtype)
-    inputs = batch.inputs.flatten(1).shape[1]
-    model = ga.models.mlp(
-        inputs, list(setting.widths), max(source.classes, 2), seed=seed, dtype=setting.dtype
-    )
-    client = ga.clients.FedSGD(model, gradient_dtype=setting.gradient_dtype)
-    update, truth = client.update(batch.inputs, batch.labels, batch.preprocessing)
-    started = time.perf_counter()
-    budget = ga.Budget(seconds=seconds)
-    result = ga.audit(update, attack=setting.attack, seed=seed, budget=budget)
-    elapsed = time.perf_counter() - started
-    row: dict[str, Any] = {
-        "seed": seed,
-        "status": result.status.value,
-        "certificate": result.certificate.kind,
-        "certified": result.records_recovered,
-        "distinct_records": result.batch_size,
-        "seconds": round(elapsed, 3),
-        "submatrices": int(result.search.counters.get("submatrices", 0)),
-        "starts": int(result.search.counters.get("starts", 0)),
-    }
-    if result.records is not None:
-        labels = torch.tensor([-1 if label is None else label for label in result.labels])
-        comparison = ga.metrics.compare(result.records, truth, labels=labels, structural=False)
-        row["max_error"] = max(pair.max_abs_error for pair in comparison.pairs)
-        row["label_accuracy"] = comparison.label_accuracy
-        # A certificate is false when a certified record is not one of the batch.
-        row["false_certificates"] = sum(
-            recovered and pair.max_abs_error > 1e-2
-            for pair in comparison.pairs
-            for recovered in [result.recovered[pair.record]]
-        )
-    return row
-
-
-def table(results: dict[str, Any]) -> str:
-    """The results as Markdown."""
-    lines = [
-        "# Exact recovery",
-        "",
-        "Each seed is another batch and another network (PyTorch default initialisation,",
-        "cross-entropy). A seed counts when every record of the batch is certified; errors are the",
-        "largest over all entries of all records, in the network's input units, against the truth,",
-        'which the audit never sees. "SPEAR alone" is `attack="spear"`; the other rows are the',
-        "automatic choice.",
-        "",
-        "| setting | seeds complete | largest error | false certificates | median s | max s | "
-        "median submatrices | median starts |",
-        "|---|---|---|---|---|---|---|---|",
+def line(name: str, rows: list[dict[str, Any]]) -> list[str]:
+    """One row of the table."""
+    seconds = [row["seconds"] for row in rows]
+    errors = [row["max_error"] for row in rows if row["max_error"] is not None]
+    tried = [
+        f"{statistics.median(counts):,.0f} {unit}"
+        for unit in TRIED
+        if any(counts := [row["counters"].get(unit, 0.0) for row in rows])
     ]
-    for name, entry in results.items():
-        rows = entry["runs"]
-        complete = sum(row["status"] == "recovered" for row in rows)
-        errors = [row["max_error"] for row in rows if row["status"] == "recovered"]
-        seconds = [row["seconds"] for row in rows]
-        lines.append(
-            f"| {name} | {complete} of {len(rows)} | {max(errors, default=float('nan')):.1e} | "
-            f"{sum(row.get('false_certificates', 0) for row in rows)} | "
-            f"{statistics.median(seconds):.2f} | {max(seconds):.2f} | "
-            f"{statistics.median(row['submatrices'] for row in rows):,.0f} | "
-            f"{statistics.median(row['starts'] for row in rows):,.0f} |"
-        )
-    last = next(reversed(results.values()))["environment"]
-    lines += ["", f"Measured on: {json.dumps(last)}", ""]
-    return "\n".join(lines)
+    memory = [row["peak_mib"] for row in rows if row["peak_mib"] is not None]
+    return [
+        name,
+        f"{sum(row['right'] == row['present'] for row in rows)} of {len(rows)}",
+        f"{sum(row['right'] for row in rows):,} of {sum(row['present'] for row in rows):,}",
+        str(sum(row["false"] for row in rows)),
+        f"{max(errors):.1e}" if errors else "",
+        f"{sum(row['labels_right'] for row in rows):,}",
+        f"{statistics.median(seconds):.2f}",
+        f"{max(seconds):.2f}",
+        ", ".join(tried),
+        f"{max(memory):,.0f}" if memory else "",
+    ]
 
 
 def main() -> None:
     """Run the settings asked for and write the results."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", default="", help="settings whose name contains this text")
-    parser.add_argument("--seeds", type=int, default=0)
-    parser.add_argument("--seconds", type=float, default=600.0)
-    arguments = parser.parse_args()
-    RESULTS.mkdir(exist_ok=True)
-    file = RESULTS / "exact_recovery.json"
-    results = json.loads(file.read_text()) if file.exists() else {}
-    for setting in SETTINGS:
-        if arguments.only not in setting.name:
+    options = parser(__doc__, seconds=600.0)
+    options.add_argument("--only", default="", help="settings whose name has this pattern in it")
+    options.add_argument("--seeds", type=int, help="of each setting, instead of its own number")
+    options.add_argument("--list", action="store_true", help="print the names and stop")
+    chosen = options.parse_args()
+    everything = list(settings())
+    names = [setting.name for setting in everything]
+    results = Results(chosen.out / "exact_recovery.json", names, again=chosen.again)
+    if not chosen.list:
+        warm_up()
+    for setting in everything:
+        if not re.search(chosen.only, setting.name):
             continue
-        runs = []
-        for seed in range(arguments.seeds or setting.seeds):
-            runs.append(run(setting, seed, arguments.seconds))
-            print(setting.name, runs[-1], flush=True)
-        results[setting.name] = {"environment": environment(), "runs": runs}
-        ordered = {s.name: results[s.name] for s in SETTINGS if s.name in results}
-        file.write_text(json.dumps(ordered, indent=1) + "\n")
-        (RESULTS / "exact_recovery.md").write_text(table(ordered))
+        if chosen.list:
+            print(setting.name)
+            continue
+        results.begin(setting.name)
+        known = {row["seed"] for row in results.rows(setting.name)}
+        for seed in range(setting.seeds if chosen.seeds is None else chosen.seeds):
+            if seed in known:
+                continue
+            sent = simulate(setting.case, seed)
+            row = measure(sent, seed=seed, seconds=chosen.seconds, attack=setting.attack)
+            results.add(setting.name, row)
+            lines = [line(name, entry["rows"]) for name, entry in results.entries.items()]
+            results.page([*INTRODUCTION.splitlines(), "", *table(HEAD, lines)])
 
 
 if __name__ == "__main__":
