@@ -39,7 +39,7 @@ def replacing(path: str | Path) -> Iterator[Path]:
     target = Path(os.path.realpath(path))
     temporary: Path | None = None
     try:
-        _check_replaceable(str(path), target)
+        _check_replaceable(str(path), path, target)
         target.parent.mkdir(exist_ok=True)
         temporary = _neighbour(target)
         yield temporary
@@ -79,7 +79,7 @@ def check_place(argument: str, path: str | Path) -> None:
     """
     target = Path(os.path.realpath(path))
     try:
-        _check_replaceable(argument, target)
+        _check_replaceable(argument, path, target)
         is_new = not target.parent.exists()
         target.parent.mkdir(exist_ok=True)
         try:
@@ -93,19 +93,19 @@ def check_place(argument: str, path: str | Path) -> None:
         ) from error
 
 
-def _check_replaceable(argument: str, target: Path) -> None:
+def _check_replaceable(argument: str, path: str | Path, target: Path) -> None:
     if target.is_dir():
-        raise InputError(argument, f"{str(target)!r}, a folder", "a file to write")
+        raise InputError(argument, f"{str(path)!r}, a folder", "a file to write")
     if target.exists() and not target.is_file():
         # A rename would put a file in the place of a device such as /dev/null.
-        raise InputError(argument, f"{str(target)!r}, no regular file", "a file to write")
+        raise InputError(argument, f"{str(path)!r}, no regular file", "a file to write")
     above = next(folder for folder in target.parents if folder.exists())
     if not above.is_dir():
-        raise InputError(argument, f"{str(target)!r} under a file", "a path under folders")
+        raise InputError(argument, f"{str(path)!r} under a file", "a path under folders")
     if above not in (target.parent, target.parent.parent):
         raise InputError(
             argument,
-            f"{str(target)!r}",
+            f"{str(path)!r}",
             f"a path under existing folders, and there is no {str(target.parent.parent)!r}",
             "check the path, or make that folder",
         )
