@@ -95,4 +95,4 @@ def test_an_attack_that_does_not_search_a_setting():
 
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_every_attack_has_a_proposer_for_the_sparse_gradient(attack):
-    assert proposers_for(attack, Setting.SPARSE_GRADIENT)
+    assert proposers_for(attack, Setting.SPARSE_GRADIENT, 16)

@@ -57,7 +57,7 @@ class TestRecovered:
             assert all(check.passed for check in result.certificate.checks)
             assert all(found == true for found, true in labels_by_record(result, truth))
             assert [e.copies for e in result.evidence] == [1] * 6
-            assert (result.layer, result.search.attack) == ("fc1", "halfspace+spear")
+            assert (result.layer, result.search.attack) == ("fc1", "peeling+halfspace+spear+spear++")
             assert float(errors(result.records, truth.inputs).max()) < 1e-6
         guess = any("guessed" in line for line in audited(update, truth, None).assumptions)
         assert guess

@@ -8,11 +8,14 @@ from gradaudit.linear.factor import Factors
 from gradaudit.linear.problem import Setting
 from gradaudit.linear.proposers import PROPOSERS
 from gradaudit.linear.tolerances import SURPLUS_ZEROS
+from gradaudit.theory import expected_submatrices
 from gradaudit.update import LinearLayer
 
 ATTACKS = ("auto", "halfspace", "peeling", "spear", "spear++", "closed_form")
 # The proposers that work together unless one is asked for.
-TOGETHER = ("halfspace", "spear")
+TOGETHER = ("peeling", "halfspace", "spear", "spear++")
+# Sampling is left out where more submatrices than this are expected: hours of it.
+MOST_SUBMATRICES = 1e8
 
 # A true direction vanishes on about half of the rows, seldom on more than this part of them.
 LARGEST_ZERO_SHARE = 0.75
@@ -79,18 +82,26 @@ def _unfit(layer: LinearLayer, factors: Factors, attack: str) -> Refusal | None:
     return None
 
 
-def proposers_for(attack: str, setting: Setting) -> tuple[str, ...]:
+def proposers_for(attack: str, setting: Setting, batch_size: int) -> tuple[str, ...]:
     """The proposers that an attack sets to work on a setting, the quickest first.
 
     Args:
         attack: One of `ATTACKS`.
         setting: Which factor is sparse.
+        batch_size: Distinct records; sampling is for small batches.
 
     Example:
-        >>> proposers_for("auto", Setting.SPARSE_GRADIENT)
-        ('halfspace', 'spear')
+        >>> proposers_for("auto", Setting.SPARSE_GRADIENT, 16)
+        ('peeling', 'halfspace', 'spear', 'spear++')
+        >>> proposers_for("auto", Setting.SPARSE_GRADIENT, 100)
+        ('peeling', 'halfspace', 'spear++')
     """
-    names = TOGETHER if attack in ("auto", "closed_form") else (attack,)
+    if attack not in ("auto", "closed_form"):
+        names: tuple[str, ...] = (attack,)
+    elif batch_size > 1 and expected_submatrices(batch_size) > MOST_SUBMATRICES:
+        names = tuple(name for name in TOGETHER if name != "spear")
+    else:
+        names = TOGETHER
     return tuple(name for name in names if setting in PROPOSERS[name].settings)
 
 
@@ -119,7 +130,7 @@ def attempts_for(
         settings = (Setting.SPARSE_GRADIENT,)
     needed = factors.rank + SURPLUS_ZEROS
     rows = {Setting.SPARSE_GRADIENT: live[0], Setting.SPARSE_INPUT: live[1]}
-    searchable = tuple(s for s in settings if proposers_for(attack, s))
+    searchable = tuple(s for s in settings if proposers_for(attack, s, factors.rank))
     if not searchable:
         return Refusal(
             f"The attack {attack!r} does not search a layer with {settings[0].value}.",

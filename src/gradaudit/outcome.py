@@ -9,7 +9,7 @@ from torch import Tensor
 
 from gradaudit.certify import Verdict
 from gradaudit.evidence import Certificate, RecordEvidence, Spectrum, Status
-from gradaudit.linear.invert import Inversion
+from gradaudit.linear.invert import NOTHING_LEFT, Inversion
 from gradaudit.linear.problem import Problem
 from gradaudit.theory import expected_submatrices
 from gradaudit.update import Update
@@ -22,13 +22,11 @@ _ORDER = (
     Status.RECOVERED,
 )
 
-_REASONS = {
-    ("halfspace", "spear"): "the half-space search and SPEAR's sampling share the work, since each "
-    "finds directions that the other misses.",
-    ("halfspace",): "the half-space search, which uses the weights too.",
-    ("peeling",): "peeling from neurons that a single record fires.",
-    ("spear",): "SPEAR's submatrix sampling.",
-    ("spear++",): "SPEAR++'s descent towards sparse directions.",
+_MEANS = {
+    "halfspace": "the half-space search, which uses the weights too",
+    "peeling": "peeling from neurons that a single record fires",
+    "spear": "SPEAR's submatrix sampling",
+    "spear++": "SPEAR++'s descent towards sparse directions",
 }
 
 
@@ -127,12 +125,20 @@ def describe(
         attack_reason=(
             "One record: every row of the weight gradient is a multiple of it."
             if single
-            else f"{size} records: {_REASONS[proposers]}"
+            else f"{size} records: {_reason(proposers)}"
         ),
         setting="" if single else problem.setting.value,
         inversion=inversion,
         notes=verdict.notes if verdict else (),
     )
+
+
+def _reason(proposers: tuple[str, ...]) -> str:
+    """Which searches worked, and why several."""
+    *others, last = [_MEANS[name] for name in proposers]
+    if not others:
+        return f"{last}."
+    return f"{', '.join(others)} and {last} share the work, since each finds what others miss."
 
 
 def _status(
@@ -165,11 +171,17 @@ def _status(
             f"{_why_not_more(problem, inversion)}",
             "Treat the update as leaked. A larger budget may recover the rest.",
         )
-    if inversion.stopped:
+    if inversion.stopped and inversion.stopped != NOTHING_LEFT:
         return (
             Status.BUDGET_EXHAUSTED,
             f"The search ended early: {_why_not_more(problem, inversion)}",
             _more_time(problem, inversion),
+        )
+    if inversion.batch is None:
+        return (
+            Status.NOT_RECOVERED,
+            f"The attack did not find the batch: {_why_not_more(problem, inversion)}",
+            "Use attack='auto', which has more to try. This does not show that other attacks fail.",
         )
     reasons = [record.reason for record in verdict.evidence if record.reason] if verdict else []
     return (

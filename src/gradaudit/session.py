@@ -22,6 +22,7 @@ from gradaudit.linear.disaggregate import Batch
 from gradaudit.linear.factor import Factors, factor_gradient
 from gradaudit.linear.invert import Inversion, invert
 from gradaudit.linear.problem import Problem, build_problem
+from gradaudit.linear.proposers import suited
 from gradaudit.models.losses import AUTO, Loss, get_loss, usual_loss
 from gradaudit.outcome import Hypothesis, Outcome, assumptions, describe
 from gradaudit.result import AuditResult
@@ -134,7 +135,7 @@ class Session:
         return best
 
     def _attempt(self, problem: Problem, role: str, control: Control) -> Outcome:
-        proposers = proposers_for(self.attack, problem.setting)
+        proposers = suited(proposers_for(self.attack, problem.setting, problem.batch_size), problem)
         if problem.batch_size == 1:
             inversion = invert_single(problem)
         else:
@@ -180,11 +181,12 @@ class Session:
         """The linear function that the later layers would be without activations."""
         names = [layer.name for layer, _ in self.plan.linear]
         product: Tensor | None = None
-        for layer, _ in self.plan.linear[names.index(name) + 1 :]:
+        # From the outputs backwards: they are few, and so are the product's rows all the way.
+        for layer, _ in reversed(self.plan.linear[names.index(name) + 1 :]):
             weight = layer.weight.to(self.place, torch.float64)
-            if product is not None and weight.shape[1] != len(product):
+            if product is not None and product.shape[1] != len(weight):
                 return None
-            product = weight if product is None else weight @ product
+            product = weight if product is None else product @ weight
         return product
 
     def _note(

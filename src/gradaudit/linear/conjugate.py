@@ -34,15 +34,18 @@ def conjugate_gradient(
         >>> bool((solution @ matrix - right).abs().max() < 1e-12)
         True
     """
-    smallest = torch.finfo(right.dtype).tiny
     solution, residual, search = torch.zeros_like(right), right, right
     size = residual.square().sum(1, keepdim=True)
+    # A system solved to rounding rests: its residual is noise, in which curvature may be negative.
+    solved = size * torch.finfo(right.dtype).eps ** 2
     for _ in range(steps):
         image = apply(search)
-        step = size / (search * image).sum(1, keepdim=True).clamp(min=smallest)
+        curvature = (search * image).sum(1, keepdim=True)
+        going = (size > solved) & (curvature > 0)
+        step = torch.where(going, size / curvature, 0)
         solution = solution + step * search
         residual = residual - step * image
         following = residual.square().sum(1, keepdim=True)
-        search = residual + following / size.clamp(min=smallest) * search
+        search = residual + torch.where(going, following / size, 0) * search
         size = following
     return solution

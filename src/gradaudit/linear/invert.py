@@ -20,6 +20,9 @@ from gradaudit.linear.select import Selection, greedy_filter
 from gradaudit.linear.sparsity import SparsityFilter
 from gradaudit.theory import coupon_collector
 
+# Why a search ended that would find nothing with more time either.
+NOTHING_LEFT = "everything was tried"
+
 
 @dataclass(frozen=True, eq=False)
 class Inversion:
@@ -67,7 +70,7 @@ def invert(
         The best reconstruction with counters.
     """
     names = (proposer,) if isinstance(proposer, str) else proposer
-    team = [_Member(PROPOSERS[name](problem)) for name in names]
+    team = _team(names, problem)
     pool = Pool(problem)
     sparsity = SparsityFilter(problem)
     clock = _Clock()
@@ -77,7 +80,11 @@ def invert(
         while True:
             # The member that has worked least is next: each gets its share, whatever a round of
             # it costs, and all profit from what any of them finds.
-            member = min(team, key=lambda other: other.cost)
+            ready = [member for member in team if member.exhausted_at != len(pool)]
+            if not ready:
+                stopped = NOTHING_LEFT
+                break
+            member = min(ready, key=_cost)
             with clock.phase("propose"):
                 proposals = member.propose(generator, pool, sparsity, control.budget.submatrices)
             with clock.phase("verify"):
@@ -167,6 +174,8 @@ class _Member:
         self.search = search
         self.tried = self.last_tried = 0
         self.cost = 0.0
+        # Size of the pool at which it had nothing left to try.
+        self.exhausted_at: int | None = None
 
     def propose(
         self,
@@ -185,7 +194,20 @@ class _Member:
         self.last_tried = proposals.tried
         self.tried += proposals.tried
         self.cost += proposals.cost
+        self.exhausted_at = len(pool) if proposals.exhausted else None
         return proposals.directions
+
+
+def _team(names: Sequence[str], problem: Problem) -> list[_Member]:
+    team = [_Member(PROPOSERS[name](problem)) for name in names]
+    for member in team[1:]:
+        # Alone it would have nobody to wait for.
+        member.cost = member.search.joins_after
+    return team
+
+
+def _cost(member: _Member) -> float:
+    return member.cost
 
 
 class _Clock:

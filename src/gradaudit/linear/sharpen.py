@@ -25,6 +25,8 @@ FIRST_STEEPNESS = 4.0
 RIDGE = 1.0
 LONGEST_STEP = 8.0
 CURVATURE_FLOOR = 1e-4
+# Subnormal numbers are a hundred times slower; in float32 they begin at exp(-87).
+LARGEST_EXPONENT = 80.0
 # Conjugate gradient steps towards a round's direction; the next round goes on from there.
 NULL_STEPS = 8
 # A direction is sharp when its smallest entries' rows have a null vector, by the eigenvalues of
@@ -125,7 +127,7 @@ def _posterior(entries: Tensor, prior: Tensor, spread: Tensor, wide: Tensor) -> 
     """Probability of being inactive, given the squared entry."""
     silent = torch.log1p(-prior) - entries / (2 * spread.square()) - torch.log(spread)
     firing = torch.log(prior) - entries / (2 * wide) - torch.log(wide) / 2
-    return torch.sigmoid(silent - firing)
+    return torch.sigmoid((silent - firing).clamp(-LARGEST_EXPONENT, LARGEST_EXPONENT))
 
 
 def _null_directions(rows: Tensor, directions: Tensor, precision: Tensor) -> Tensor:

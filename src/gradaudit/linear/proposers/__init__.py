@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from gradaudit.linear.problem import Problem
 from gradaudit.linear.proposers.dictionary import DictionarySearch
 from gradaudit.linear.proposers.halfspace import HalfSpaceSearch
 from gradaudit.linear.proposers.peeling import PeelingDecoder
@@ -18,6 +21,17 @@ PROPOSERS: dict[
     "spear++": DictionarySearch,
 }
 
+
+def suited(names: Iterable[str], problem: Problem) -> tuple[str, ...]:
+    """Those of the proposers that can search the problem, in the order given.
+
+    Args:
+        names: Of the registry.
+        problem: The layer.
+    """
+    return tuple(name for name in names if PROPOSERS[name].suits(problem))
+
+
 __all__ = [
     "PROPOSERS",
     "DictionarySearch",
@@ -26,4 +40,5 @@ __all__ = [
     "Proposals",
     "Proposer",
     "SubmatrixSampler",
+    "suited",
 ]

@@ -17,6 +17,8 @@ LARGEST_STARTS = 4_800
 ITERATIONS = 100
 # Weight of the sparsity contrast beside the half-space one.
 CONTRAST = 2.0
+# Subnormal numbers are a hundred times slower; in float32 they begin at exp(-87).
+LARGEST_EXPONENT = 80.0
 # Candidates that agree more than this are one; the best-ranked stands for them.
 SAME = 0.8
 # The same for a direction that was found before.
@@ -63,6 +65,7 @@ class HalfSpaceSearch:
     unit = "starts"
     by_sparsity = False
     settings = (Setting.SPARSE_GRADIENT,)
+    joins_after = 0.0
 
     def __init__(
         self, problem: Problem, *, starts: int = STARTS, dtype: torch.dtype = torch.float32
@@ -77,6 +80,11 @@ class HalfSpaceSearch:
         basis, self._triangle = torch.linalg.qr(problem.unit_rows)
         self._rows = (basis * len(basis) ** 0.5).to(dtype)
         self._activation = problem.activation_map[problem.live]
+
+    @classmethod
+    def suits(cls, problem: Problem) -> bool:
+        """Whether it can search this problem."""
+        return problem.setting in cls.settings
 
     def propose(
         self,
@@ -171,7 +179,7 @@ class HalfSpaceSearch:
         rows, scale = self._rows, 1.0 / len(self._rows)
         for _ in range(ITERATIONS):
             entries = current @ rows.T
-            bell = torch.exp(-entries.square() / 2)
+            bell = _bell(entries)
             side = torch.sign(_half_space(bell, features))
             contrast = ((1 - entries.square()) * bell).mean(1, keepdim=True) * current
             step = ((side - CONTRAST * bell) * entries) @ rows * scale
@@ -183,9 +191,14 @@ class HalfSpaceSearch:
     ) -> tuple[Float[Tensor, "k l"], Float[Tensor, " k"]]:
         """Each candidate's half-space, and how good the pair is."""
         entries = current @ self._rows.T
-        bell = torch.exp(-entries.square() / 2)
+        bell = _bell(entries)
         sides = _half_space(bell, features)
         return sides, (torch.sign(sides) * entries.square()).mean(1) + 2 * bell.mean(1)
+
+
+def _bell(entries: Float[Tensor, "k l"]) -> Float[Tensor, "k l"]:
+    """exp(-y^2 / 2), but never so small that arithmetic on it is slow."""
+    return torch.exp(-(entries.square() / 2).clamp(max=LARGEST_EXPONENT))
 
 
 def _half_space(bell: Float[Tensor, "k l"], features: Float[Tensor, "l d"]) -> Tensor:

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from gradaudit.linear.problem import Setting
+from gradaudit.linear.problem import Problem, Setting
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +50,14 @@ class Proposer(Protocol):
     @property
     def by_sparsity(self) -> bool:
         """Whether the sparsity filter's threshold applies to what it proposes."""
+
+    @property
+    def joins_after(self) -> float:
+        """How much arithmetic the others get to do before it joins them, as `Proposals.cost`."""
+
+    @classmethod
+    def suits(cls, problem: Problem) -> bool:
+        """Whether it can search this problem."""
 
     def propose(
         self,

@@ -42,6 +42,7 @@ class SubmatrixSampler:
     unit = "submatrices"
     by_sparsity = True
     settings = (Setting.SPARSE_GRADIENT, Setting.SPARSE_INPUT)
+    joins_after = 0.0
 
     def __init__(
         self, problem: Problem, *, round_size: int = ROUND, dtype: torch.dtype = torch.float32
@@ -50,6 +51,11 @@ class SubmatrixSampler:
         self._largest_round = round_size
         self._round_size = min(FIRST_ROUND, round_size)
         self._tolerance = screen_tolerance(problem)
+
+    @classmethod
+    def suits(cls, problem: Problem) -> bool:
+        """Whether it can search this problem."""
+        return problem.setting in cls.settings
 
     def propose(
         self,
