@@ -22,6 +22,8 @@ from gradaudit.theory import coupon_collector
 
 # Why a search ended that would find nothing with more time either.
 NOTHING_LEFT = "everything was tried"
+# A round that finds nothing is charged double, the next one fourfold, up to so many doublings.
+LONGEST_IDLE = 6
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,13 +80,13 @@ def invert(
     stopped = ""
     try:
         while True:
-            # The member that has worked least is next: each gets its share, whatever a round of
-            # it costs, and all profit from what any of them finds.
+            # The member that has been charged least is next: each gets its share, whatever a round
+            # of it costs, and all profit from what any of them finds.
             ready = [member for member in team if member.exhausted_at != len(pool)]
             if not ready:
                 stopped = NOTHING_LEFT
                 break
-            member = min(ready, key=_cost)
+            member = min(ready, key=_charge)
             with clock.phase("propose"):
                 proposals = member.propose(generator, pool, sparsity, control.budget.submatrices)
             with clock.phase("verify"):
@@ -92,6 +94,7 @@ def invert(
                 new = pool.add(proposals, max(minimum, problem.zeros_needed + 1))
                 if new and complete:
                     new += _complete(problem, pool)
+            member.observe(new)
             if member.search.by_sparsity:
                 sparsity.observe(member.last_tried, new)
             if new and len(pool) >= problem.batch_size:
@@ -168,12 +171,14 @@ def _seconds_left(pool: Pool, wanted: int, elapsed: float) -> float | None:
 
 
 class _Member:
-    """A proposer at work: what it has tried and what that cost."""
+    """A proposer at work: what it has tried and what it is charged for that."""
 
     def __init__(self, search: Proposer) -> None:
         self.search = search
         self.tried = self.last_tried = 0
-        self.cost = 0.0
+        self.charge = 0.0
+        self._last_cost = 0.0
+        self._idle = 0
         # Size of the pool at which it had nothing left to try.
         self.exhausted_at: int | None = None
 
@@ -193,21 +198,26 @@ class _Member:
         )
         self.last_tried = proposals.tried
         self.tried += proposals.tried
-        self.cost += proposals.cost
+        self._last_cost = proposals.cost
         self.exhausted_at = len(pool) if proposals.exhausted else None
         return proposals.directions
+
+    def observe(self, new: int) -> None:
+        """Charge for the last round: the more, the longer it has not found anything."""
+        self._idle = 0 if new else min(self._idle + 1, LONGEST_IDLE)
+        self.charge += self._last_cost * 2.0**self._idle
 
 
 def _team(names: Sequence[str], problem: Problem) -> list[_Member]:
     team = [_Member(PROPOSERS[name](problem)) for name in names]
     for member in team[1:]:
         # Alone it would have nobody to wait for.
-        member.cost = member.search.joins_after
+        member.charge = member.search.joins_after
     return team
 
 
-def _cost(member: _Member) -> float:
-    return member.cost
+def _charge(member: _Member) -> float:
+    return member.charge
 
 
 class _Clock:

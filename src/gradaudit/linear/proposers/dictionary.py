@@ -82,8 +82,8 @@ class DictionarySearch:
     # A start is worth thousands of submatrices, which is what that filter and its budget count.
     by_sparsity = False
     settings = (Setting.SPARSE_GRADIENT, Setting.SPARSE_INPUT)
-    # Seldom the quicker one: some ten seconds of a core, in single precision.
-    joins_after = 5e11
+    # Seldom the quicker one: the better part of a core's minute, in single precision.
+    joins_after = 2e12
 
     def __init__(
         self,
