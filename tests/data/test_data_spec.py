@@ -14,6 +14,9 @@ def test_every_kind_can_be_named(tmp_path):
     patches = load_source("patches?size=8&split=test&channels=1&normalise=false")
     assert patches.preprocessing.image_shape == (1, 8, 8)
     assert patches.preprocessing.std == ()
+    plain, rich = (load_source(f"patches?contrast={c}&normalise=unit").batch(8) for c in (0, 0.2))
+    assert plain.inputs.flatten(2).std(dim=2).amax(1).min() < 0.2
+    assert rich.inputs.flatten(2).std(dim=2).amax(1).min() >= 0.2
     assert load_source("digits").preprocessing.image_shape == (1, 8, 8)
     assert load_source(f"{tmp_path}/a.npz?normalise=unit").preprocessing.image_shape == (1, 3, 3)
     table = load_source(f"{tmp_path}/t.csv?label_column=a&drop=b&categorical=y&delimiter=tab")

@@ -63,11 +63,20 @@ def test_the_split_is_by_photo():
     assert seen["all"] == set(names)
 
 
-def test_patches_have_contrast_and_none_comes_twice():
-    hubble = patches(4, normalise="unit").batch(150, label=3, seed=2).inputs
+@pytest.mark.parametrize("arguments", [{}, {"contrast": 0.1}])
+def test_patches_have_contrast(arguments):
+    hubble = patches(4, normalise="unit", **arguments).batch(150, label=3, seed=2).inputs
     # Colour alone is no contrast: what counts is the change within a channel.
     within = hubble.flatten(2).std(dim=2, correction=0).amax(dim=1)
-    assert float(within.min()) >= MIN_CONTRAST
+    assert float(within.min()) >= arguments.get("contrast", MIN_CONTRAST)
+
+
+def test_more_contrast_than_there_is():
+    with pytest.raises(InputError, match="less contrast"):
+        patches(8, contrast=0.5).batch(1)
+
+
+def test_no_patch_comes_twice():
     whole = patches(300, channels=1).batch(40, label=1).inputs
     assert whole.shape == (40, 1, 300, 300)
     assert len(torch.unique(whole.flatten(1), dim=0)) == 40
@@ -76,8 +85,10 @@ def test_patches_have_contrast_and_none_comes_twice():
 
 
 @pytest.mark.parametrize(
-    "arguments", [{"size": 1}, {"size": 301}, {"split": "x"}, {"channels": 2}, {"normalise": "z"}]
-)
+    "arguments",
+    [{"size": 1}, {"size": 301}, {"split": "x"}, {"channels": 2}, {"normalise": "z"},
+     {"contrast": -0.1}, {"contrast": 0.6}, {"contrast": float("nan")}],
+)  # fmt: skip
 def test_bad_arguments(arguments):
     with pytest.raises(InputError):
         patches(**arguments)

@@ -12,9 +12,12 @@ from gradaudit.cli.exit_codes import ExitCode
 from gradaudit.cli.verb import FILE, Verb, limit, option, quiet_option, seed_option
 
 EXAMPLES = (
-    ("Sixteen photos out of a gradient", "gradaudit demo"),
+    ("Sixty-four photos out of a gradient", "gradaudit demo"),
     ("A smaller batch, into another folder", "gradaudit demo --batch-size 4 --out small-demo"),
 )
+
+# Patches that show something: among photos of mere background many are nearly one another.
+PHOTOS = "patches?contrast=0.1"
 
 
 @click.command(cls=Verb, examples=EXAMPLES, short_help="See a batch of photos recovered.")
@@ -30,7 +33,7 @@ EXAMPLES = (
     "--batch-size",
     metavar="B",
     type=click.IntRange(1),
-    default=16,
+    default=64,
     show_default=True,
     help="Photos in the client's batch.",
 )
@@ -82,7 +85,7 @@ def demo(
         check_places({f"--out, {path.name}": path for path in places}, {})
         outputs.check({})
         update, truth, description = simulated_update(
-            load_source("patches"), batch_size=batch_size, widths=(width, width), seed=seed
+            load_source(PHOTOS), batch_size=batch_size, widths=(width, width), seed=seed
         )
         update.save(update_file)
         truth.save(truth_file)

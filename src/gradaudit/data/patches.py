@@ -32,14 +32,18 @@ PHOTOS = (
 TEST_PHOTOS = ("coffee", "rocket", "china")
 SPLITS = ("all", "train", "test")
 
-# A patch of clear sky is no record to speak of, and two of them would look like one: patches in
-# which every channel deviates less than this from its mean (pixels in [0, 1]) are drawn again.
+# A patch of clear sky is no record to speak of, and two of them would look like one.
 MIN_CONTRAST = 0.03
 _MAX_DRAWS = 1_000
 
 
 def patches(
-    size: int = 32, *, split: str = "all", channels: int = 3, normalise: str | bool = "standard"
+    size: int = 32,
+    *,
+    split: str = "all",
+    channels: int = 3,
+    contrast: float = MIN_CONTRAST,
+    normalise: str | bool = "standard",
 ) -> Source:
     """Square patches at random places of ten photos; a patch's label is its photo's number.
 
@@ -51,6 +55,8 @@ def patches(
         size: Side of a patch in pixels, 2 to 300.
         split: ``"all"``, ``"train"`` or ``"test"``.
         channels: 3 for colour, 1 for grey.
+        contrast: Patches in which every channel deviates less than this from its mean, in the root
+            mean square of pixels in [0, 1], are drawn again; 0 to 0.5.
         normalise: ``"standard"``, or ``"unit"`` for pixels left in [0, 1].
 
     Raises:
@@ -65,11 +71,16 @@ def patches(
         raise InputError("size", repr(size), "2 to 300 pixels, the smallest photo's side")
     if split not in SPLITS:
         raise InputError("split", repr(split), "one of " + ", ".join(SPLITS))
-    return _Patches(size, split, channels, normalise)
+    # The largest deviation is that of pixels half of which are 0 and half 1.
+    if not 0 <= contrast <= 0.5:
+        raise InputError("contrast", repr(contrast), "0 to 0.5")
+    return _Patches(size, split, channels, contrast, normalise)
 
 
 class _Patches:
-    def __init__(self, size: int, split: str, channels: int, normalise: str | bool) -> None:
+    def __init__(
+        self, size: int, split: str, channels: int, contrast: float, normalise: str | bool
+    ) -> None:
         names = [Path(file).stem for _, _, file in PHOTOS]
         photos = [_photo(photo, channels) for photo in PHOTOS]
         self.name = f"patches ({split})"
@@ -81,6 +92,7 @@ class _Patches:
             names,
         )
         self._size = size
+        self._min_contrast = contrast
         self._photos = {
             label: photo
             for label, photo in enumerate(photos)
@@ -147,14 +159,14 @@ class _Patches:
             top = int(torch.randint(height, (), generator=generator))
             left = int(torch.randint(width, (), generator=generator))
             patch = photo[top : top + self._size, left : left + self._size]
-            if (label, top, left) in taken or _contrast(patch) < MIN_CONTRAST:
+            if (label, top, left) in taken or _contrast(patch) < self._min_contrast:
                 continue
             taken.add((label, top, left))
             return patch
         raise InputError(
             "batch_size",
             f"more different patches of photo {label} than are easily found",
-            "fewer or smaller patches",
+            "fewer or smaller patches, or less contrast",
         )
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from gradaudit.data.arrays import digits, npz_file, torchvision_set
 from gradaudit.data.folder import image_folder
 from gradaudit.data.images import check_normalisation
-from gradaudit.data.patches import patches
+from gradaudit.data.patches import MIN_CONTRAST, patches
 from gradaudit.data.source import Source
 from gradaudit.data.table import csv_table
 from gradaudit.errors import InputError
@@ -46,9 +46,15 @@ def load_source(text: str) -> Source:
 def _open(text: str, name: str, options: Options, normalise: str) -> Source:
     if name == "patches":
         size, channels = options.integer("size", 32), options.integer("channels", 3)
-        split = options.text("split", "all")
+        split, contrast = options.text("split", "all"), options.number("contrast")
         options.finish()
-        return patches(size, split=split, channels=channels, normalise=normalise)
+        return patches(
+            size,
+            split=split,
+            channels=channels,
+            contrast=MIN_CONTRAST if contrast is None else contrast,
+            normalise=normalise,
+        )
     if name == "digits":
         options.finish()
         return digits(normalise=normalise)
