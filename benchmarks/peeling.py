@@ -166,8 +166,8 @@ def table(results: dict[str, Any]) -> str:
         "Seconds are of the reading alone, beside other work on the same cores.",
         "",
         "| setting | published | recovered of all | of those with signal | without signal, by seed "
-        "| recovered, by seed | closure, by seed | read with an error | largest error | in the pool, by seed "
-        "| max s |",
+        "| recovered, by seed | closure, by seed | read with an error | largest error "
+        "| in the pool, by seed | max s |",
         "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for entry in results.values():
