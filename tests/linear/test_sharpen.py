@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from gradaudit.linear.sharpen import is_sharp, sharpen
+from gradaudit.linear.sharpen import Annealing, is_sharp, sharpen
 from linear.planted import gaussian, plant, seeded
 
 
@@ -60,7 +60,9 @@ def test_random_directions_do_not_become_sharp(easy):
     problem, rows, features, true, _ = easy
     starts = torch.nn.functional.normalize(gaussian(30, 20, 5), dim=1)
     sides = gaussian(30, len(rows), 6)
-    sharp = sharpen(rows, features, starts, sides, zeros=problem.zeros_needed, rounds=5)
+    sharp = sharpen(
+        rows, features, starts, sides, zeros=problem.zeros_needed, annealing=Annealing(rounds=5)
+    )
     # Of 30 starts without any information a stray one may still fall into a basin (less than one
     # in ten do); what comes out must then be a true direction.
     assert len(sharp) <= 6

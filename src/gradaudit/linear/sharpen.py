@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
@@ -10,14 +12,8 @@ from gradaudit.linear.conjugate import conjugate_gradient
 from gradaudit.linear.logistic import newton_step
 from gradaudit.linear.null_space import null_vectors
 
-# Rounds of expectation and maximisation; from an overlap of 0.9 five or ten suffice.
-ROUNDS = 30
 # Every so many rounds those that are sharp already are taken out.
 CHECK_EVERY = 5
-# The spread of inactive entries, in units of all entries: at first, and by how much it falls a
-# round at the least, so that the two parts of the model come apart.
-FIRST_SPREAD = 0.5
-SPREAD_FACTOR = 0.75
 SMALLEST_SPREAD = 1e-3
 # Prior steepness of the logistic curve on a start's own half-space.
 FIRST_STEEPNESS = 4.0
@@ -34,6 +30,22 @@ NULL_STEPS = 8
 SHARP = 1e-9
 
 
+@dataclass(frozen=True)
+class Annealing:
+    """How fast the two parts of the model are made to come apart.
+
+    Attributes:
+        rounds: Of expectation and maximisation, at most; from an overlap of 0.9 five or ten do.
+        first_spread: Of the inactive entries, in units of all entries.
+        spread_factor: By which it falls a round at the least. Slower makes more of directions that
+            overlap a true one by 0.7 only.
+    """
+
+    rounds: int = 30
+    first_spread: float = 0.5
+    spread_factor: float = 0.75
+
+
 def sharpen(
     rows: Float[Tensor, "l b"],
     features: Float[Tensor, "l d"],
@@ -41,7 +53,7 @@ def sharpen(
     sides: Float[Tensor, "k l"],
     *,
     zeros: int,
-    rounds: int = ROUNDS,
+    annealing: Annealing | None = None,
 ) -> Float[Tensor, "j b"]:
     r"""Expectation-maximisation of a two-part model of every direction's entries, all at once.
 
@@ -60,7 +72,7 @@ def sharpen(
         directions: Unit vectors, overlapping a true direction by about 0.6 or more.
         sides: The half-space each was found with: positive where neurons look active.
         zeros: Entries that must have a common null vector for a direction to be sharp.
-        rounds: At most.
+        annealing: The schedule; None for the default.
 
     Returns:
         Those that became sharp, as unit vectors.
@@ -75,9 +87,10 @@ def sharpen(
     unit = rows / rows.norm(dim=1, keepdim=True)
     weights = design.new_zeros(len(directions), design.shape[1])
     prior = torch.sigmoid(FIRST_STEEPNESS * sides / sides.std(dim=1, keepdim=True))
-    spread = design.new_full((len(directions), 1), FIRST_SPREAD)
+    annealing = annealing or Annealing()
+    spread = design.new_full((len(directions), 1), annealing.first_spread)
     sharp = []
-    for step in range(rounds):
+    for step in range(annealing.rounds):
         if not len(directions):
             break
         entries = (directions @ rows.T).square()
@@ -98,8 +111,8 @@ def sharpen(
         )
         entries = (directions @ rows.T).square()
         seen = ((entries * inactive).sum(1, keepdim=True) / inactive.sum(1, keepdim=True)).sqrt()
-        spread = torch.minimum(seen, spread * SPREAD_FACTOR).clamp(SMALLEST_SPREAD)
-        if (step + 1) % CHECK_EVERY == 0 or step + 1 == rounds:
+        spread = torch.minimum(seen, spread * annealing.spread_factor).clamp(SMALLEST_SPREAD)
+        if (step + 1) % CHECK_EVERY == 0 or step + 1 == annealing.rounds:
             done = is_sharp(unit, directions, zeros)
             sharp.append(directions[done])
             keep = ~done

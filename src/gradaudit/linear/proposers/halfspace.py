@@ -9,12 +9,18 @@ from torch import Tensor
 from gradaudit.linear.basis import sparsest_basis
 from gradaudit.linear.problem import Problem, Setting
 from gradaudit.linear.proposers.protocol import Proposals
-from gradaudit.linear.sharpen import sharpen
+from gradaudit.linear.sharpen import Annealing, sharpen
 
-# Starts in the first round; as many again whenever a round finds nothing new, up to the limit.
+# Starts in the first round. Twice as many in the next one, up to the limit, when a round brings
+# less than this part of what is missing; half as many when it brings more.
 STARTS = 300
 LARGEST_STARTS = 4_800
-ITERATIONS = 100
+GOOD_SHARE = 0.1
+# Iterations of a round as short as the first, and of a longer one: near the limit, where few
+# starts arrive, they also arrive late.
+ITERATIONS, LATE_ITERATIONS = 100, 150
+# Starts that are iterated together; more at once would leave the cache.
+BLOCK = 600
 # Weight of the sparsity contrast beside the half-space one.
 CONTRAST = 2.0
 # Subnormal numbers are a hundred times slower; in float32 they begin at exp(-87).
@@ -25,8 +31,10 @@ SAME = 0.8
 KNOWN = 0.9
 # The same after sharpening, in float32.
 REPEATED = 1 - 1e-5
-# Candidates sharpened a round, the best-ranked first.
-SHARPENED = 64
+# Candidates sharpened in a round as short as the first, the best-ranked first; more in longer ones,
+# in proportion, up to the limit, and slowly.
+SHARPENED, LARGEST_SHARPENED = 64, 256
+SLOWLY = Annealing(rounds=80, first_spread=1.0, spread_factor=0.95)
 # With so few directions missing, random half-spaces in what the others leave overlap theirs well
 # enough to start from, and find records that the moment does not see.
 FEW_MISSING = 16
@@ -50,8 +58,8 @@ class HalfSpaceSearch:
 
     Directions found before narrow the search: every other p is orthogonal to them, so that A~
     loses a dimension for each. Candidates are ranked by
-    :math:`\operatorname{mean}(\operatorname{sign}(z)\, y^2) + 2 \operatorname{mean}(e^{-y^2/2})`,
-    thinned out, and sharpened by expectation-maximisation.
+    :math:`\operatorname{mean}(\operatorname{sign}(z)\, y^2 + 2 e^{-y^2/2} - 4 |y|)`, thinned out,
+    and sharpened by expectation-maximisation.
 
     Args:
         problem: A layer in the sparse-gradient setting.
@@ -75,7 +83,7 @@ class HalfSpaceSearch:
         self._problem = problem
         self._dtype = dtype
         self._starts = starts
-        self._found = -1
+        self._found: int | None = None
         # Rows of equal norm: a neuron that fires for many records weighs no more than another.
         basis, self._triangle = torch.linalg.qr(problem.unit_rows)
         self._rows = (basis * len(basis) ** 0.5).to(dtype)
@@ -103,9 +111,7 @@ class HalfSpaceSearch:
             at_most: Starts that the budget still allows.
         """
         found = self._problem.unit_rows[:0] if found is None else found
-        if len(found) == self._found:
-            self._starts = min(2 * self._starts, LARGEST_STARTS)
-        self._found = len(found)
+        self._adapt(len(found))
         count = self._starts if at_most is None else min(self._starts, at_most)
         none = self._problem.unit_rows[:0]
         if len(self._rows) <= self._problem.zeros_needed:
@@ -115,26 +121,51 @@ class HalfSpaceSearch:
         if features.shape[1] == 0:
             return Proposals(none, count, self._cost(count, 0))
         known = torch.nn.functional.normalize(known @ self._triangle.T, dim=1).to(self._dtype)
-        current = self._iterate(self._starting_points(count, known, generator), features)
+        starts = torch.split(self._starting_points(count, known, generator), BLOCK)
+        iterations = ITERATIONS if self._starts <= STARTS else LATE_ITERATIONS
+        current = torch.cat([self._iterate(block, features, iterations) for block in starts])
         sides, score = self._judge(current, features)
-        chosen = _distinct(current, score, known, SAME, KNOWN)[:SHARPENED]
+        most = min(SHARPENED * max(1, count // STARTS), LARGEST_SHARPENED)
+        chosen = _distinct(current, score, known, SAME, KNOWN)[:most]
         current, sides = current[chosen], sides[chosen]
         if features.shape[1] <= FEW_MISSING:
             more, their_sides = self._from_half_spaces(features, generator)
             current, sides = torch.cat([current, more]), torch.cat([sides, their_sides])
-        sharp = sharpen(self._rows, features, current, sides, zeros=self._problem.zeros_needed)
+        annealing = Annealing() if self._starts <= STARTS else SLOWLY
+        sharp = sharpen(
+            self._rows,
+            features,
+            current,
+            sides,
+            zeros=self._problem.zeros_needed,
+            annealing=annealing,
+        )
         # Several starts end in one direction; twins of near-duplicate records differ by more.
         unranked = sharp.new_zeros(len(sharp))
         sharp = sharp[_distinct(sharp, unranked, known, REPEATED, REPEATED)].to(self._triangle)
         # Back from whitened coordinates.
         directions = torch.linalg.solve_triangular(self._triangle, sharp.T, upper=True).T
         directions = torch.nn.functional.normalize(directions, dim=1)
-        return Proposals(directions, count, self._cost(count, len(current)))
+        return Proposals(
+            directions,
+            count,
+            self._cost(count * iterations, len(current) * annealing.rounds),
+        )
 
-    def _cost(self, starts: int, sharpened: int) -> float:
-        """Four products an iteration and as much again for the exponentials; two Gram matrices."""
+    def _adapt(self, found: int) -> None:
+        """More starts where they bring little, and fewer where they bring much."""
+        if self._found is not None:
+            missing = self._problem.batch_size - self._found
+            if found - self._found < GOOD_SHARE * missing:
+                self._starts = min(2 * self._starts, LARGEST_STARTS)
+            else:
+                self._starts = max(self._starts // 2, STARTS)
+        self._found = found
+
+    def _cost(self, iterations: int, rounds: int) -> float:
+        """Four products an iteration and as much again for the exponentials; twenty a round."""
         size = float(len(self._rows) * self._rows.shape[1])
-        return starts * ITERATIONS * 16.0 * size + sharpened * 60.0 * size * self._rows.shape[1]
+        return iterations * 16.0 * size + rounds * 60.0 * size
 
     def _features(self, known: Float[Tensor, "f b"]) -> Float[Tensor, "l d"]:
         """The activation map, less what the known directions fix, whitened."""
@@ -149,7 +180,9 @@ class HalfSpaceSearch:
     ) -> Float[Tensor, "k b"]:
         """Rows, and sums and differences of two rows, outside the span of what is known."""
         device, rows = self._rows.device, len(self._rows)
-        first, second = torch.randint(rows, (2, count), generator=generator, device=device)
+        first = torch.randint(rows, (count,), generator=generator, device=device)
+        other = torch.randint(1, rows, (count,), generator=generator, device=device)
+        second = (first + other) % rows
         sign = torch.randint(-1, 2, (count, 1), generator=generator, device=device)
         points = self._rows[first] + sign * self._rows[second]
         if len(known):
@@ -174,10 +207,10 @@ class HalfSpaceSearch:
         return torch.linalg.eigh(gram.to(torch.float64))[1][:, :, 0].to(self._rows), sides
 
     def _iterate(
-        self, current: Float[Tensor, "k b"], features: Float[Tensor, "l d"]
+        self, current: Float[Tensor, "k b"], features: Float[Tensor, "l d"], iterations: int
     ) -> Float[Tensor, "k b"]:
         rows, scale = self._rows, 1.0 / len(self._rows)
-        for _ in range(ITERATIONS):
+        for _ in range(iterations):
             entries = current @ rows.T
             bell = _bell(entries)
             side = torch.sign(_half_space(bell, features))
@@ -193,7 +226,8 @@ class HalfSpaceSearch:
         entries = current @ self._rows.T
         bell = _bell(entries)
         sides = _half_space(bell, features)
-        return sides, (torch.sign(sides) * entries.square()).mean(1) + 2 * bell.mean(1)
+        active_energy = (torch.sign(sides) * entries.square()).mean(1)
+        return sides, active_energy + 2 * bell.mean(1) - 4 * entries.abs().mean(1)
 
 
 def _bell(entries: Float[Tensor, "k l"]) -> Float[Tensor, "k l"]:
