@@ -49,6 +49,8 @@ class Problem:
             error of row i of F q is ``sparse_noise[i] * norm(noise_shape @ q)``.
         live: Rows of F that are not zero for every record.
         unit_rows: The live rows of F, scaled to unit norm (zeros stay zeros).
+        weighed_rows: The same with less weight the noisier a row is beside the median one: a null
+            vector is as exact as the noisiest row that has a full say in it.
         preactivation_map: W V: a record x = V c has pre-activation (W V) c + bias.
         activation_map: Row i is a_i: neuron i is active for the record whose row of Q^-1 is p, up
             to a positive factor, where a_i . p > 0. One more column, for the bias, where no bias
@@ -64,6 +66,7 @@ class Problem:
     noise_shape: Float[Tensor, "b b"]
     live: Bool[Tensor, " p"]
     unit_rows: Float[Tensor, "l b"]
+    weighed_rows: Float[Tensor, "l b"]
     preactivation_map: Float[Tensor, "m b"]
     activation_map: Float[Tensor, "m d"]
     observed_eps: float
@@ -144,15 +147,19 @@ def build_problem(layer: LinearLayer, factors: Factors, setting: Setting) -> Pro
     # A live row can still be below what float64 resolves in F; it then says nothing.
     live &= norms[:, 0] > 1e3 * torch.finfo(torch.float64).eps
     preactivation_map = wide.weight @ factors.right
+    sparse_noise = factors.row_noise if by_rows else factors.column_noise
+    unit_rows = sparse[live] / norms[live]
+    relative = (sparse_noise[live, None] + factors.arithmetic_error) / norms[live]
     return Problem(
         layer=wide,
         factors=factors,
         setting=setting,
         sparse=sparse,
-        sparse_noise=factors.row_noise if by_rows else factors.column_noise,
+        sparse_noise=sparse_noise,
         noise_shape=_noise_shape(factors, by_rows),
         live=live,
-        unit_rows=sparse[live] / norms[live],
+        unit_rows=unit_rows,
+        weighed_rows=unit_rows / (1 + relative / relative.median()) if len(relative) else unit_rows,
         preactivation_map=preactivation_map,
         activation_map=_activation_map(wide, factors, preactivation_map),
         observed_eps=max(torch.finfo(effective_dtype(layer.weight_gradient)).eps, FLOAT64_EPS),

@@ -44,11 +44,11 @@ def exact_directions(
     fewest = (proposals @ rows.T).abs().topk(problem.zeros_needed, dim=1, largest=False).indices
     chosen = torch.zeros(len(proposals), len(rows), dtype=torch.bool, device=rows.device)
     chosen.scatter_(1, fewest, True)
-    null, _, second = null_vectors(rows[fewest])
+    null, _, second = null_vectors(problem.weighed_rows[fewest])
     # Rows of few active records are parallel to each other, and the fewest need not suffice.
     for index in torch.nonzero(second <= KERNEL_GAP**2)[:, 0].tolist():
         chosen[index] = _smallest(rows, proposals[index], problem.zeros_needed, needed)
-        null[index] = _or_nan(null_vector(rows[chosen[index]]), null[index])
+        null[index] = _or_nan(null_vector(problem.weighed_rows[chosen[index]]), null[index])
     return _settle(problem, null, chosen, needed)
 
 
@@ -71,7 +71,7 @@ def _settle(
         if not len(going):
             break
         chosen[going] = following
-        vectors, _, second = masked_null_vectors(problem.unit_rows, following.to(null))
+        vectors, _, second = masked_null_vectors(problem.weighed_rows, following.to(null))
         null[going] = vectors
         kept[going[second <= KERNEL_GAP**2]] = False
     enough = problem.vanishing(null)[0][:, problem.live].sum(1) >= needed
@@ -134,9 +134,10 @@ def purify(
     dimension, vectors = _kernels(rows[order[unclear][:, : problem.zeros_needed]])
     pure.append(vectors[dimension == 1][:, :, 0])
     pure += [_split(rows, plane[:, :2], minimum_zeros) for plane in vectors[dimension == 2]]
-    # Rows of few active records are parallel, and so many need not span a hyperplane:
+    # A plane on all of whose vectors enough rows vanish tells nothing about which is pure, and
+    # rows of few active records are parallel, so that many need not span a hyperplane:
     # `exact_directions` takes more of them.
-    pure.append(proposals[unclear][dimension > 2])
+    pure.append(proposals[unclear][dimension >= 2])
     return torch.cat(pure)
 
 

@@ -81,10 +81,7 @@ class PeelingDecoder:
         self._problem = problem
         self._rows = problem.sparse[problem.live]
         self._activation = problem.activation_map[problem.live]
-        # A null vector is as exact as the noisiest row that has a full say in it.
         self._noise = problem.sparse_noise[problem.live] + problem.factors.arithmetic_error
-        relative = self._noise / self._rows.norm(dim=1)
-        self._weighed = problem.unit_rows / (1 + relative / relative.median())[:, None]
         # Of a pre-activation: the norm of the weights that a record sees, its bias among them.
         self._scale = (self._activation / problem.factors.values).norm(dim=1)
         # Rows whose remainder has changed since it was last tested.
@@ -217,7 +214,7 @@ class PeelingDecoder:
         if not len(rows):
             return
         inactive, active = self._predicted(normals, noise)
-        directions, first, second = masked_null_vectors(self._weighed, inactive.to(normals))
+        directions, first, second = masked_null_vectors(problem.weighed_rows, inactive.to(normals))
         single = (first < GRAM_GAP) & (second > KERNEL_GAP**2)
         zero, firing = (mask[:, self._problem.live] for mask in self._problem.pattern(directions))
         single &= zero.sum(1) > self._problem.zeros_needed
