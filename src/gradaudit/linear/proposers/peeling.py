@@ -214,7 +214,8 @@ class PeelingDecoder:
         if not len(rows):
             return
         inactive, active = self._predicted(normals, noise)
-        directions, first, second = masked_null_vectors(problem.weighed_rows, inactive.to(normals))
+        weighed = self._problem.weighed_rows
+        directions, first, second = masked_null_vectors(weighed, inactive.to(normals))
         single = (first < GRAM_GAP) & (second > KERNEL_GAP**2)
         zero, firing = (mask[:, self._problem.live] for mask in self._problem.pattern(directions))
         single &= zero.sum(1) > self._problem.zeros_needed
