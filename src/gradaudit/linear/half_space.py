@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from scipy.optimize import linprog
 from scipy.stats import poisson
 from torch import Tensor
@@ -20,6 +20,9 @@ SMALLEST_MARGIN = 1e-6
 QUICK_STEPS, QUICK_RIDGE = 8, 1e-3
 EXACT_STEPS, EXACT_RIDGE = 12, 1e-6
 CURVATURE_FLOOR = 1e-10
+# With more than this part of the rows on the wrong side of the best regression a linear program is
+# not tried: a record's pattern leaves next to none.
+HOPELESS_SHARE, HOPELESS_ROWS = 0.02, 16
 # Probability at which more tiny-but-active entries than the zero tolerance explains are too many.
 TINY_RATE = 1e-6
 # With so many times more rows on the wrong side than are allowed, dropping some is hopeless.
@@ -34,7 +37,8 @@ def plausible(problem: Problem, directions: Float[Tensor, "k b"]) -> Bool[Tensor
     separable in the rows of [W V, bias], with a positive weight on the bias (the record's unknown
     scale). The support of a mixture of m rows is so with vanishing probability once m > 2b (Cover
     1965). Logistic regression finds a separator where there is one, for all directions at once;
-    where it finds none a linear program that maximises the margin decides.
+    where it finds none, and leaves few rows on the wrong side, a linear program that maximises the
+    margin decides.
     Entries of active neurons may be so small that the zero tolerance hides them; as many zeros as
     that explains may lie on the wrong side.
     Sparse input: the input of an inner layer is the output of a ReLU, so that all entries of a
@@ -53,9 +57,10 @@ def plausible(problem: Problem, directions: Float[Tensor, "k b"]) -> Bool[Tensor
     if problem.setting is Setting.SPARSE_INPUT:
         return ((values > 0) | ~active).all(1) | ((values < 0) | ~active).all(1)
     judged = (zero | active) & problem.live
-    fits = _separated_by_regression(problem, judged, active)
+    fits, wrong = _separated_by_regression(problem, judged, active)
     tolerances = problem.zero_tolerance(directions)
-    for index in torch.nonzero(~fits)[:, 0].tolist():
+    hopeless = wrong > (HOPELESS_SHARE * judged.sum(1)).clamp(min=HOPELESS_ROWS)
+    for index in torch.nonzero(~fits & ~hopeless)[:, 0].tolist():
         rows = judged[index]
         firing = active[index, rows]
         hidden = _hidden(values[index, rows], tolerances[index, rows], firing)
@@ -112,13 +117,20 @@ def _design(problem: Problem) -> tuple[Float[Tensor, "m d"], int]:
 
 def _separated_by_regression(
     problem: Problem, judged: Bool[Tensor, "k m"], active: Bool[Tensor, "k m"]
-) -> Bool[Tensor, " k"]:
+) -> tuple[Bool[Tensor, " k"], Int[Tensor, " k"]]:
     """For which patterns a few Newton steps of logistic regression find a separator.
 
-    No is no answer. First truncated steps in float32, for all patterns by common products; then
-    exact ones for those that are left, whose margin is smaller. A separator is tested in float64.
+    And how many rows are on the wrong side in the end. No is no answer. First truncated steps in
+    float32, for all patterns by common products; then exact ones for those that are left, whose
+    margin is smaller. A separator is tested in float64.
     """
     design, bounded = _design(problem)
+    if bounded:
+        # The weight on the bias is positive where one more row, of the bias alone, is active.
+        design = torch.cat([design, torch.eye(design.shape[1]).to(design)[-1:]])
+        judged, active = (
+            torch.nn.functional.pad(mask, (0, 1), value=True) for mask in (judged, active)
+        )
     norms = design.norm(dim=1, keepdim=True)
     design = design / torch.where(norms > 0, norms, 1.0)
     basis, triangle = torch.linalg.qr(design)
@@ -126,19 +138,18 @@ def _separated_by_regression(
     counts = (judged & (norms[:, 0] > 0)).to(basis)
     target = active.to(basis)
     found = torch.zeros(len(judged), dtype=torch.bool, device=judged.device)
+    wrong = torch.zeros(len(judged), dtype=torch.int64, device=judged.device)
     if not bool((triangle.diagonal().abs() > 0).all()):
-        return found
+        return found, wrong
     weights = ((2 * target - 1) * counts) @ basis * (2.0 / len(basis))
     for step in range(QUICK_STEPS + EXACT_STEPS):
         going = torch.nonzero(~found)[:, 0]
         if not len(going):
             break
         margin = (2 * target[going] - 1) * (weights[going] @ basis.T)
-        margin = torch.where(counts[going] > 0, margin, torch.inf).amin(1)
-        separates = margin > SMALLEST_MARGIN * weights[going].norm(dim=1)
-        if bounded:
-            normals = torch.linalg.solve_triangular(triangle, weights[going].T, upper=True)
-            separates &= normals[-1] >= 0
+        margin = torch.where(counts[going] > 0, margin, torch.inf)
+        wrong[going] = (margin <= 0).sum(1)
+        separates = margin.amin(1) > SMALLEST_MARGIN * weights[going].norm(dim=1)
         found[going[separates]] = True
         going = going[~separates]
         quick = step < QUICK_STEPS
@@ -152,7 +163,7 @@ def _separated_by_regression(
             judged=counts[going].to(dtype),
             exact=not quick,
         ).to(basis)
-    return found
+    return found, wrong
 
 
 def _separable_but_for(signed: np.ndarray, free: int, active: np.ndarray, hidden: int) -> bool:
