@@ -16,6 +16,9 @@ from gradaudit.budget import Budget, Control
 from gradaudit.clients import FedSGD
 from gradaudit.errors import InputError
 from gradaudit.evidence import Status
+from gradaudit.linear.problem import Problem, Setting
+from gradaudit.linear.proposers import PROPOSERS
+from gradaudit.linear.proposers.protocol import Proposals
 from gradaudit.models import mlp
 from gradaudit.outcome import UNCONFIRMED
 from gradaudit.preprocessing import Preprocessing
@@ -45,6 +48,65 @@ def labels_by_record(result: AuditResult, truth: Truth) -> list[tuple[int | None
     return list(zip(result.labels, truth.labels[distance.argmin(1)].tolist(), strict=True))
 
 
+class SomeTrueDirections:
+    """A search that finds the directions of all records but a few."""
+
+    unit = "rounds"
+    by_sparsity = False
+    settings = (Setting.SPARSE_GRADIENT,)
+    joins_after = 0.0
+    columns: torch.Tensor
+
+    @classmethod
+    def suits(cls, problem: Problem) -> bool:
+        return True
+
+    def __init__(self, problem: Problem) -> None:
+        directions = self.columns @ problem.factors.left
+        self._directions = torch.nn.functional.normalize(directions, dim=1)
+
+    def propose(self, generator, minimum_zeros, *, found=None, at_most=None) -> Proposals:
+        return Proposals(self._directions, 1, 1.0, exhausted=True)
+
+
+class TestSomeRecords:
+    """Directions are missing, and neurons fire for few records."""
+
+    @pytest.mark.parametrize(("lowered", "options"), [(0.9, {}), (0.0, {"budget": SHORT})])
+    def test_what_is_known_of_single_records(self, monkeypatch, lowered, options):
+        inputs, labels = draw(24, 50, 0), [i % 10 for i in range(24)]
+        model = mlp(50, [400], 10, seed=0, dtype="float64")
+        with torch.no_grad():
+            model.get_parameter("fc1.bias").sub_(lowered)
+        client = FedSGD(model)
+        update, truth = client.update(inputs, labels)
+        single = [client.update(inputs[j : j + 1], labels[j : j + 1])[0] for j in range(24)]
+        columns = [next(iter(each.linear_layers())).bias_gradient for each in single]
+        monkeypatch.setattr(SomeTrueDirections, "columns", torch.stack(columns[6:]), raising=False)
+        monkeypatch.setitem(PROPOSERS, "peeling", SomeTrueDirections)
+        result = audited(update, truth, attack="peeling", **options)
+        known = result.approximate_records
+        if lowered:
+            assert result.status is Status.PARTIAL
+            assert result.certificate.kind == "explained_rows"
+            assert 10 <= result.records_recovered == len(result.records) <= 18
+            assert float(errors(result.records, truth.inputs).max()) < 1e-9
+            assert all(found == true for found, true in labels_by_record(result, truth))
+            assert any("gradient confirms" in line for line in result.assumptions)
+        else:
+            # Every neuron fires for many records: rows prove nothing, but each is confined.
+            assert not result.status.leak_proven
+            assert result.records is None
+            assert "No record is proven" in result.cause
+            assert len(known) >= 10
+        if known is not None:
+            actual = errors(known, truth.inputs)
+            expected = [record.estimated_error for record in result.approximate_evidence]
+            # See the calibration in tests/linear: beyond lies less than one in a million.
+            assert bool((actual < 4 * torch.tensor(expected)).all())
+            assert result.records is None or float(errors(known, result.records).min()) > 1e-3
+
+
 class TestRecovered:
     @pytest.mark.parametrize("options", [{}, {"gradient_dtype": "float32"}, {"reduction": "sum"}])
     def test_records_labels_and_the_full_gradient(self, options):
@@ -57,7 +119,10 @@ class TestRecovered:
             assert all(check.passed for check in result.certificate.checks)
             assert all(found == true for found, true in labels_by_record(result, truth))
             assert [e.copies for e in result.evidence] == [1] * 6
-            assert (result.layer, result.search.attack) == ("fc1", "peeling+halfspace+spear+spear++")
+            assert (result.layer, result.search.attack) == (
+                "fc1",
+                "peeling+halfspace+spear+spear++",
+            )
             assert float(errors(result.records, truth.inputs).max()) < 1e-6
         guess = any("guessed" in line for line in audited(update, truth, None).assumptions)
         assert guess

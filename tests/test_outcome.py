@@ -3,11 +3,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+import torch
 from certify.settings import case
 
 from gradaudit.evidence import Certificate, RecordEvidence, Status
+from gradaudit.linear.approximate import Approximation
 from gradaudit.linear.disaggregate import Batch
-from gradaudit.linear.invert import Inversion
+from gradaudit.linear.invert import NOTHING_LEFT, Inversion
 from gradaudit.outcome import UNCONFIRMED, Hypothesis, Outcome, assumptions, describe
 
 GIVEN = Hypothesis(True, "cross_entropy", False)
@@ -51,6 +53,51 @@ def test_the_status_follows_from_what_was_certified(options, status):
     assert made.cause.endswith(".")
     assert made.remedy.endswith(".")
     assert "safe" not in (made.cause + made.remedy).lower()
+
+
+def part(certified: int, *, estimates: int = 0, stopped: str = STOPPED):
+    """What becomes of a search that found two of three records, and certified so many."""
+    sample = case(3)
+    verdict = sample.judge(sample.inputs)
+    batch = Batch(sample.inputs[:2], verdict.gradients[:, :2], sample.inputs[:2, :3], True)
+    evidence = tuple(RecordEvidence(j < certified, estimated_error=1e-9) for j in range(2))
+    verdict = replace(verdict, evidence=evidence, certificate=Certificate("explained_rows"))
+    inversion = Inversion(None, 2, None, stopped, partial=batch, directions=batch.directions)
+    sizes = sample.inputs[:estimates].square().mean(1).sqrt()
+    known = Approximation(
+        torch.arange(estimates), sample.inputs[:estimates], sizes * 0.07, {"it is not bounded": 1}
+    )
+    return describe(
+        sample.problem, "input", inversion, verdict, ("halfspace",), approximation=known
+    )
+
+
+def test_of_a_part_only_what_is_certified_is_shown():
+    made = part(1)
+    assert made.status is Status.PARTIAL
+    assert len(made.records) == len(made.evidence) == made.gradients.shape[1] == 1
+    assert made.certificate.kind == "explained_rows"
+    assert STOPPED in made.cause
+    none = part(0)
+    assert none.status is Status.BUDGET_EXHAUSTED
+    assert none.records is none.gradients is None
+    assert not none.evidence
+    assert part(0, stopped=NOTHING_LEFT).status is Status.NOT_RECOVERED
+
+
+def test_estimates_are_said_but_prove_nothing():
+    made = part(0, estimates=2)
+    assert made.status is Status.BUDGET_EXHAUSTED
+    assert made.cause.endswith(
+        "No record is proven; 2 are known approximately, to within 7% of their size."
+    )
+    assert len(made.approximate_records) == len(made.approximate_evidence) == 2
+    assert made.records is None
+    assert part(1, estimates=1).cause.endswith(
+        "1 more is known approximately, to within 7% of its size."
+    )
+    assert "approximately" not in part(1).cause
+    assert made.not_estimated == {"not estimated, as it is not bounded": 1.0}
 
 
 def test_words_for_one_and_for_many():

@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
-from report.material import every_status, recovered, spectrum, table, without_records
+from report.material import approximate, every_status, recovered, spectrum, table, without_records
 
 from gradaudit import evidence as evidence_module
 from gradaudit import preprocessing as preprocessing_module
@@ -51,6 +51,7 @@ def test_schema_is_itself_valid_and_closed_everywhere():
     [
         ("spectrum", evidence_module.Spectrum),
         ("record_evidence", evidence_module.RecordEvidence),
+        ("approximate_evidence", evidence_module.ApproximateEvidence),
         ("certificate", evidence_module.Certificate),
         ("check", evidence_module.Check),
         ("layer", evidence_module.LayerReport),
@@ -147,6 +148,28 @@ def test_records_evidence_and_gradients_must_match():
     ):
         with pytest.raises(InputError, match="one of each"):
             dataclasses.replace(good, **changes)
+
+
+@pytest.mark.parametrize("certified", [0, 2])
+def test_what_is_known_approximately_is_kept_apart(certified, tmp_path):
+    result = approximate(3, certified)
+    assert result.records_recovered == certified
+    assert result.status.leak_proven == bool(certified)
+    value = result.to_json()
+    VALIDATOR.validate(value)
+    relative = [item["relative_error"] for item in value["approximate_evidence"]]
+    assert relative == pytest.approx([0.07, 0.08, 0.09])
+    result.save(tmp_path / "result.json")
+    loaded = AuditResult.load(tmp_path / "result.json")
+    assert torch.equal(loaded.approximate_records, result.approximate_records)
+    assert loaded.approximate_evidence == result.approximate_evidence
+    assert loaded.to_json() == value
+    result.save(tmp_path / "bare.json", keep_records=False)
+    bare = AuditResult.load(tmp_path / "bare.json")
+    assert bare.approximate_records is None
+    assert len(bare.approximate_evidence) == 3
+    with pytest.raises(InputError, match="approximate"):
+        dataclasses.replace(result, approximate_evidence=())
 
 
 def test_shaped_records_and_summary():

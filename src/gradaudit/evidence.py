@@ -91,7 +91,9 @@ class Certificate:
 
     Attributes:
         kind: ``"full_gradient"`` (all layers recomputed), ``"layer"`` (the layer's gradient, bias
-            gradient and activation pattern explained exactly) or ``"none"``.
+            gradient and activation pattern explained exactly), ``"activation_gradient"`` (each
+            record's own share recomputed), ``"explained_rows"`` (rows of the gradient that
+            determine some records, of which others are missing) or ``"none"``.
         statement: What is proven, in words.
         checks: The comparisons behind it.
     """
@@ -132,6 +134,20 @@ class RecordEvidence:
     label: Count | None = None
     copies: Count | None = None
     reason: str = ""
+
+
+@dataclass(frozen=True)
+class ApproximateEvidence:
+    """How well a record is known that is not recovered, but only confined by the update.
+
+    Attributes:
+        estimated_error: Root mean square error of an entry, by the spread of all that the update
+            leaves possible, in the network's input units.
+        relative_error: The same relative to the record's own root mean square.
+    """
+
+    estimated_error: float
+    relative_error: float
 
 
 @dataclass(frozen=True)

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from jaxtyping import Float
 from torch import Tensor
 
 from gradaudit.certify import Verdict
-from gradaudit.evidence import Certificate, RecordEvidence, Spectrum, Status
+from gradaudit.evidence import (
+    ApproximateEvidence,
+    Certificate,
+    RecordEvidence,
+    Spectrum,
+    Status,
+)
+from gradaudit.linear.approximate import Approximation
+from gradaudit.linear.disaggregate import Batch
 from gradaudit.linear.invert import NOTHING_LEFT, Inversion
 from gradaudit.linear.problem import Problem
 from gradaudit.theory import expected_submatrices
@@ -62,6 +70,7 @@ class Outcome:
         role: The layer's role, ``"input"``, ``"interior"`` or ``"output"``.
         inversion: What the search returned, if one ran.
         notes: Remarks for the list of assumptions.
+        not_estimated: Of how many records found there is not even an estimate, by the reason.
     """
 
     status: Status
@@ -81,6 +90,9 @@ class Outcome:
     setting: str = ""
     inversion: Inversion | None = None
     notes: tuple[str, ...] = ()
+    approximate_records: Float[Tensor, "a n"] | None = None
+    approximate_evidence: tuple[ApproximateEvidence, ...] = ()
+    not_estimated: dict[str, float] = field(default_factory=dict)
 
     def rank(self) -> int:
         """How much was established, for choosing between layers."""
@@ -93,6 +105,8 @@ def describe(
     inversion: Inversion,
     verdict: Verdict | None,
     proposers: tuple[str, ...],
+    *,
+    approximation: Approximation | None = None,
 ) -> Outcome:
     """Turn a search and the verdict on it into a status with cause and remedy.
 
@@ -100,13 +114,18 @@ def describe(
         problem: The layer.
         role: Its role.
         inversion: What the search returned.
-        verdict: What certification said of its batch; None without a batch.
+        verdict: What certification said of its batch, or of the records it has without one; None
+            if it has none.
         proposers: Whose directions the search pooled.
+        approximation: Estimates of records that are not certified.
     """
     size = problem.batch_size
     recovered = verdict.recovered if verdict else 0
     status, cause, remedy = _status(problem, role, inversion, verdict, recovered)
-    batch = inversion.batch
+    batch, verdict = _shown(inversion, verdict)
+    known = _evidence(approximation)
+    if known:
+        cause = f"{cause} {_known(known, recovered)}"
     single = size == 1
     return Outcome(
         status=status,
@@ -130,7 +149,50 @@ def describe(
         setting="" if single else problem.setting.value,
         inversion=inversion,
         notes=verdict.notes if verdict else (),
+        approximate_records=approximation.records.cpu() if approximation and known else None,
+        approximate_evidence=known,
+        not_estimated={
+            f"not estimated, as {why}": float(count)
+            for why, count in (approximation.skipped if approximation else {}).items()
+        },
     )
+
+
+def _shown(inversion: Inversion, verdict: Verdict | None) -> tuple[Batch | None, Verdict | None]:
+    """The reconstruction; of a part of one, what is certified."""
+    part = inversion.partial
+    if inversion.batch is not None or part is None or verdict is None:
+        return inversion.batch, verdict
+    kept = [j for j, record in enumerate(verdict.evidence) if record.recovered]
+    if not kept:
+        return None, replace(verdict, evidence=(), gradients=None)
+    gradients = part.activation_gradients[:, kept]
+    return (
+        replace(
+            part,
+            records=part.records[kept],
+            activation_gradients=gradients,
+            directions=part.directions[kept],
+        ),
+        replace(verdict, evidence=tuple(verdict.evidence[j] for j in kept), gradients=gradients),
+    )
+
+
+def _evidence(approximation: Approximation | None) -> tuple[ApproximateEvidence, ...]:
+    if approximation is None:
+        return ()
+    sizes = approximation.records.square().mean(1).sqrt()
+    errors = approximation.estimated_error
+    pairs = zip(errors.tolist(), (errors / sizes).tolist(), strict=True)
+    return tuple(ApproximateEvidence(error, relative) for error, relative in pairs)
+
+
+def _known(evidence: tuple[ApproximateEvidence, ...], recovered: int) -> str:
+    count = len(evidence)
+    largest = max(record.relative_error for record in evidence)
+    others = f"{count} more" if recovered else f"No record is proven; {count}"
+    are, their = ("is", "its") if count == 1 else ("are", "their")
+    return f"{others} {are} known approximately, to within {largest:.0%} of {their} size."
 
 
 def _reason(proposers: tuple[str, ...]) -> str:
@@ -256,7 +318,7 @@ def assumptions(outcome: Outcome, update: Update, hypothesis: Hypothesis) -> tup
             "records."
         )
     given = hypothesis.network_given or hypothesis.loss_given
-    if outcome.certificate.kind in ("full_gradient", "activation_gradient"):
+    if outcome.certificate.kind in ("full_gradient", "activation_gradient", "explained_rows"):
         lines.append(f"The recomputed gradient confirms the model ({hypothesis}).")
         lines.extend(outcome.notes)
     elif given and outcome.status.leak_proven:

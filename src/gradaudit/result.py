@@ -17,6 +17,7 @@ from torch import Tensor
 from gradaudit.decoding import Count, check_keys, decode
 from gradaudit.errors import InputError
 from gradaudit.evidence import (
+    ApproximateEvidence,
     Certificate,
     LayerReport,
     RecordEvidence,
@@ -30,7 +31,7 @@ from gradaudit.tensorfile import check_file, read_tensors, replacing, sha256_of,
 SCHEMA = "gradaudit.audit-result"
 SCHEMA_VERSION = "1"
 MAX_JSON_BYTES = 64 * 2**20
-ARRAYS = ("records", "activation_gradients")
+ARRAYS = ("records", "activation_gradients", "approximate_records")
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +53,9 @@ class AuditResult:
             right up to a positive factor each.
         evidence: What speaks for each record.
         certificate: The proof that needs no ground truth.
+        approximate_records: Estimates of further records that are not recovered, one a row, or
+            None. They prove nothing and are counted nowhere.
+        approximate_evidence: How far off each of these is expected to be.
         layers: What was analysed, what not, and why.
         search: How the search went.
         assumptions: What the attacker was assumed to know, and what the proof rests on.
@@ -80,6 +84,8 @@ class AuditResult:
     scale_identified: bool = True
     evidence: tuple[RecordEvidence, ...] = ()
     certificate: Certificate = field(default_factory=Certificate)
+    approximate_records: Float[Tensor, "a n"] | None = None
+    approximate_evidence: tuple[ApproximateEvidence, ...] = ()
     layers: tuple[LayerReport, ...] = ()
     search: SearchReport = field(default_factory=SearchReport)
     assumptions: tuple[str, ...] = ()
@@ -89,6 +95,13 @@ class AuditResult:
     created: str = ""
 
     def __post_init__(self) -> None:
+        estimates = self.approximate_records
+        if estimates is not None and len(estimates) != len(self.approximate_evidence):
+            raise InputError(
+                "result",
+                f"{len(estimates)} approximate records, {len(self.approximate_evidence)} errors",
+                "one of each",
+            )
         if self.records is None:
             return
         counts = {"records": len(self.records), "evidence": len(self.evidence)}
@@ -161,6 +174,7 @@ class AuditResult:
             "spectrum": None if self.spectrum is None else asdict(self.spectrum),
             "evidence": [asdict(record) for record in self.evidence],
             "certificate": asdict(self.certificate),
+            "approximate_evidence": [asdict(record) for record in self.approximate_evidence],
             "layers": [asdict(layer) for layer in self.layers],
             "search": asdict(self.search),
             "assumptions": list(self.assumptions),
@@ -290,6 +304,7 @@ _FIELDS: dict[str, Any] = {
     "scale_identified": bool,
     "evidence": tuple[RecordEvidence, ...],
     "certificate": Certificate,
+    "approximate_evidence": tuple[ApproximateEvidence, ...],
     "layers": tuple[LayerReport, ...],
     "search": SearchReport,
     "assumptions": tuple[str, ...],

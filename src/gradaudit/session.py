@@ -14,9 +14,10 @@ from torch import Tensor, nn
 
 from gradaudit.applicability import Refusal, attempts_for, proposers_for, refusal
 from gradaudit.budget import Control
-from gradaudit.certify import Network, Verdict, certify
+from gradaudit.certify import Network, Verdict, certify, certify_partial
 from gradaudit.evidence import LayerReport, SearchReport, Status
 from gradaudit.layers import LayerPlan, is_output
+from gradaudit.linear.approximate import Approximation, approximate
 from gradaudit.linear.closed_form import invert_single
 from gradaudit.linear.disaggregate import Batch
 from gradaudit.linear.factor import Factors, factor_gradient
@@ -152,23 +153,61 @@ class Session:
         if inversion.batch is not None:
             control.report(f"layer {problem.layer.name}: certifying")
             verdict = self._judge(problem, inversion.batch, self._network(problem))
-        return describe(problem, role, inversion, verdict, proposers)
+            return describe(problem, role, inversion, verdict, proposers)
+        verdict, estimates = self._parts(problem, inversion)
+        return describe(problem, role, inversion, verdict, proposers, approximation=estimates)
+
+    def _parts(
+        self, problem: Problem, inversion: Inversion
+    ) -> tuple[Verdict | None, Approximation | None]:
+        """What can be said of single records when directions are missing."""
+        directions, part = inversion.directions, inversion.partial
+        if directions is None:
+            return None, None
+        self.control.report(f"layer {problem.layer.name}: what is known of single records")
+        wanted = torch.ones(len(directions), dtype=torch.bool, device=directions.device)
+        verdict = None
+        if part is not None:
+            verdict = certify_partial(
+                problem,
+                part,
+                missing=problem.batch_size - len(directions),
+                network=self._network(problem),
+                image_shape=self._image_shape(),
+                sign=self._sign(),
+            )
+            # The part's directions are some of the same, row by row.
+            proven = part.directions[[record.recovered for record in verdict.evidence]]
+            wanted = ~(directions[:, None] == proven[None]).all(2).any(1)
+        return verdict, approximate(
+            problem,
+            directions,
+            wanted,
+            generator=self.generator,
+            interrupted=lambda: self.control.interrupted,
+        )
 
     def _network(self, problem: Problem) -> Network | None:
         return self.network_of(problem.layer.name)
 
     def _judge(self, problem: Problem, batch: Batch, network: Network | None) -> Verdict:
-        preprocessing = self.update.preprocessing
         return certify(
             problem,
             batch.records,
             scale_identified=batch.scale_identified,
             network=network,
-            image_shape=preprocessing.image_shape if preprocessing else None,
-            sign=1.0 if self.update.observed_kind == "gradient" else -1.0,
+            image_shape=self._image_shape(),
+            sign=self._sign(),
             total=self._total_weight(),
             following=self._following(problem.layer.name),
         )
+
+    def _image_shape(self) -> tuple[int, ...] | None:
+        preprocessing = self.update.preprocessing
+        return preprocessing.image_shape if preprocessing else None
+
+    def _sign(self) -> float:
+        return 1.0 if self.update.observed_kind == "gradient" else -1.0
 
     def _total_weight(self) -> float | None:
         """What the update multiplies a mean gradient by, if it is what it says it is."""
@@ -225,6 +264,8 @@ class Session:
             records=outcome.records,
             activation_gradients=outcome.gradients,
             scale_identified=outcome.scale_identified,
+            approximate_records=outcome.approximate_records,
+            approximate_evidence=outcome.approximate_evidence,
             evidence=outcome.evidence,
             certificate=outcome.certificate,
             layers=tuple(self.reports) + others,
@@ -258,7 +299,7 @@ class Session:
             attack=outcome.attack,
             reason=outcome.attack_reason,
             setting=outcome.setting,
-            counters=inversion.counters,
+            counters={**inversion.counters, **outcome.not_estimated},
             seconds={**inversion.seconds, "total": self.control.elapsed_seconds},
         )
 

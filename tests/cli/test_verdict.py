@@ -8,9 +8,21 @@ import torch
 
 from gradaudit.cli.records import record_blocks
 from gradaudit.cli.terminal import output
-from gradaudit.cli.verdict import compare_with, print_comparison, print_records, print_verdict
+from gradaudit.cli.verdict import (
+    compare_with,
+    print_comparison,
+    print_estimates,
+    print_records,
+    print_verdict,
+)
 from gradaudit.errors import InputError
-from gradaudit.evidence import Certificate, RecordEvidence, SearchReport, Status
+from gradaudit.evidence import (
+    ApproximateEvidence,
+    Certificate,
+    RecordEvidence,
+    SearchReport,
+    Status,
+)
 from gradaudit.preprocessing import Column, Preprocessing
 from gradaudit.result import AuditResult
 from gradaudit.truth import Truth
@@ -112,6 +124,26 @@ def test_comparison_without_certified_records_says_so():
     text = printed(print_comparison, found, compare_with(found, truth))
     assert "3 reconstructed, not certified" in text
     assert "0 within" in text
+
+
+def test_what_is_known_approximately_is_said_and_compared():
+    estimates = ROWS[:2] + 0.1
+    found = result(
+        Status.BUDGET_EXHAUSTED,
+        records=None,
+        evidence=(),
+        approximate_records=estimates,
+        approximate_evidence=(ApproximateEvidence(0.1, 0.05), ApproximateEvidence(0.05, 0.08)),
+    )
+    text = printed(print_verdict, found)
+    assert "Known approximately  2 records, to within 8%" in text
+    assert "Records certified    0" in text
+    truth = Truth(ROWS, torch.tensor([0, 1, 0]), preprocessing=TABLE)
+    compared = printed(print_estimates, found, truth)
+    assert "1 to 2 times the expected ones" in compared
+    assert not printed(print_estimates, result(), truth)
+    titles = [title for title, _ in record_blocks(found)]
+    assert titles[0] == "Record 1 (not certified: known approximately, to within 5% of its size)"
 
 
 def test_comparison_of_nothing_and_of_strangers():

@@ -6,6 +6,7 @@ import numpy as np
 import torch
 
 from gradaudit.evidence import (
+    ApproximateEvidence,
     Certificate,
     Check,
     LayerReport,
@@ -159,6 +160,25 @@ def recovered(number: int = 16, certified: int | None = None, **changes: object)
         **changes,
     }
     return AuditResult(**values)
+
+
+def approximate(number: int = 3, certified: int = 0, **changes: object) -> AuditResult:
+    """Some records known approximately, beside some certified ones."""
+    photos = inputs(certified + number)
+    values = {
+        "status": Status.PARTIAL if certified else Status.BUDGET_EXHAUSTED,
+        "cause": "The time budget of 30 seconds is used up.",
+        "records": photos[:certified] if certified else None,
+        "activation_gradients": activation_gradients(certified) if certified else None,
+        "evidence": evidence(certified, certified),
+        "batch_size": 16,
+        "approximate_records": photos[certified:],
+        "approximate_evidence": tuple(
+            ApproximateEvidence(0.05 + 0.01 * index, 0.07 + 0.01 * index) for index in range(number)
+        ),
+        **changes,
+    }
+    return recovered(16, **values)
 
 
 def table(number: int = 5, **changes: object) -> AuditResult:

@@ -17,6 +17,7 @@ from gradaudit.result import AuditResult
 from gradaudit.truth import Truth
 from report.material import (
     COLOUR,
+    approximate,
     every_status,
     inputs,
     patches,
@@ -225,6 +226,22 @@ def test_records_that_are_not_certified_stand_apart_with_their_reason():
     ]
     assert text.count("Not certified: <bdi>&lt;b&gt;contradicted&lt;/b&gt; by 3 neurons") == 2
     assert "nothing should be concluded from them" in text
+
+
+@quick
+@pytest.mark.parametrize("certified", [0, 2])
+def test_what_is_known_approximately_is_not_called_certified(certified):
+    result = approximate(3, certified)
+    page = Page(render_html(result))
+    assert page.text.count("approximate Not certified: known approximately") == 3
+    assert page.text.count(" certified Class withheld") == certified
+    assert "to within 7% of its size" in page.text
+    assert "not proven and not counted" in page.text
+    assert all(image.shape == (4, 4, 3) for image in page.images())
+    assert len(page.images()) == 3 + certified
+    shown = Page(render_html(result, show_records=True))
+    expected = np.round(patches(3 + certified) * 255).astype(np.uint8).transpose(0, 2, 3, 1)
+    np.testing.assert_array_equal(np.stack(shown.images()), expected)
 
 
 @quick

@@ -1,6 +1,7 @@
 """The only place that may say "recovered": shared checks of any attack's records."""
 
 from gradaudit.certify.network import Network, NetworkMismatchError
+from gradaudit.certify.partial import certify_partial
 from gradaudit.certify.verdict import Verdict, certify
 
-__all__ = ["Network", "NetworkMismatchError", "Verdict", "certify"]
+__all__ = ["Network", "NetworkMismatchError", "Verdict", "certify", "certify_partial"]

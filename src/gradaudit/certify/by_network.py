@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from gradaudit.certify.curvature import curvature
 from gradaudit.certify.labels import Labelling, best_labels, count_copies, fit_classes
 from gradaudit.certify.layer import LayerEvidence
 from gradaudit.certify.network import Network
@@ -16,18 +16,12 @@ from gradaudit.evidence import Certificate, Check, RecordEvidence
 from gradaudit.linear.problem import Problem
 from gradaudit.linear.tolerances import (
     COPIES_TOLERANCE,
-    FLOAT64_EPS,
     GRADIENT_RELATIVE_LIMIT,
     GRADIENT_ROUNDINGS,
     RECORD_RELATIVE_ERROR,
     RESIDUAL_FACTOR,
-    ZERO_ROUNDINGS,
 )
 
-# Pairs of records around a proposed one that the network is asked about.
-PROBES = 6
-# Small enough to change no neuron's activation, for a derivative.
-SMALL_SPREAD = 1e-4
 # Copies of the rarest record, where copies must tell one record from a mean of several: with
 # more, any proportion is nearly that of whole numbers.
 LARGEST_BASE = 4
@@ -129,25 +123,11 @@ class NetworkJudge:
             spread: Size of d, relative to the record's.
         """
         if j not in self._curvatures:
-            self._curvatures[j] = self._curvature(j)
+            self._curvatures[j] = curvature(
+                self._network, self._records[j], self._labelling.labels[j]
+            )
         gradient = self._found.gradients[:, j].norm() * self._records[j].norm()
         return self._curvatures[j] * spread**2 * float(gradient)
-
-    def _curvature(self, j: int) -> float:
-        """Relative change of the activation gradient's direction for one of the record."""
-        record = self._records[j]
-        generator = torch.Generator().manual_seed(0)
-        steps = torch.randn(PROBES, len(record), generator=generator, dtype=torch.float64)
-        steps = steps.to(record)
-        steps = steps / steps.norm(dim=1, keepdim=True) * (SMALL_SPREAD * record.norm())
-        around = torch.cat([record + steps, record - steps])
-        labels = self._labelling.labels[j].expand(len(around))
-        ahead, behind = self._network.activation_gradients(around, labels).chunk(2)
-        middle, change = (ahead + behind) / 2, (ahead - behind) / 2
-        square = middle.square().sum(1, keepdim=True).clamp(min=torch.finfo(middle.dtype).tiny)
-        turned = change - middle * ((change * middle).sum(1, keepdim=True) / square)
-        relative = float((turned.norm(dim=1) / square[:, 0].sqrt()).min())
-        return 0.0 if relative <= ZERO_ROUNDINGS * FLOAT64_EPS else relative / SMALL_SPREAD
 
     def _error_allowed(self, j: int) -> float:
         """Error of a record, per entry, that its activation gradient's tolerance would not show."""

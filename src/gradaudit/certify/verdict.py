@@ -19,8 +19,7 @@ from gradaudit.certify.single import (
 )
 from gradaudit.evidence import Certificate, RecordEvidence
 from gradaudit.linear.problem import Problem, Setting
-from gradaudit.linear.tolerances import CHANCE_LOG10, RECORD_RELATIVE_ERROR
-from gradaudit.theory import log10_separable_by_chance
+from gradaudit.linear.tolerances import RECORD_RELATIVE_ERROR
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,10 +102,10 @@ def certify(
     evidence = [
         RecordEvidence(
             recovered=by_layer[j],
-            vanishing_entries=int(found.zeros[j]),
+            vanishing_entries=int(found.pattern.zeros[j]),
             vanishing_needed=problem.zeros_needed,
-            half_space_rows=int(found.judged[j]),
-            half_space_mismatches=int(found.hard[j] + _excess(found, j)),
+            half_space_rows=int(found.pattern.judged[j]),
+            half_space_mismatches=found.pattern.mismatches(j),
             estimated_error=float(found.estimated_error[j]),
             reason="" if by_layer[j] else reasons[j] or _others(found),
         )
@@ -119,10 +118,6 @@ def certify(
         evidence = judge.evidence(evidence)
         certificate = judge.certificate(certificate, evidence)
     return Verdict(tuple(evidence), certificate, found.gradients, notes)
-
-
-def _excess(found: LayerEvidence, j: int) -> int:
-    return max(int(found.soft[j]) - found.soft_allowed[j], 0)
 
 
 def _reasons(
@@ -147,9 +142,9 @@ def _reasons(
         if error > RECORD_RELATIVE_ERROR:
             reasons.append(f"Its predicted error is {error:.0%} of its size.")
             continue
-        wrong = int(found.hard[j]) + _excess(found, j)
+        wrong = found.pattern.mismatches(j)
         if problem.batch_size > 1:
-            reason = _column_reason(problem, found, j)
+            reason = found.pattern.objection(problem, j)
         elif judge is not None and judge.is_flat(j):
             reason = ""
         else:
@@ -159,7 +154,7 @@ def _reasons(
                 found.gradients,
                 scale_identified=scale_identified,
                 mismatches=wrong,
-                judged=found.clear[j],
+                judged=found.pattern.clear[j],
                 left_over=found.left_over,
                 only_rounding=found.only_rounding,
                 view=judge,
@@ -171,7 +166,7 @@ def _reasons(
                 records,
                 found.gradients,
                 mismatches=wrong,
-                judged=found.clear[j],
+                judged=found.pattern.clear[j],
                 whole=judge.whole,
                 following=following,
             )
@@ -201,27 +196,6 @@ def _mean_reason(
 
 def _depends_on_input(problem: Problem) -> bool:
     return bool(problem.preactivation_map.abs().max() > 0)
-
-
-def _column_reason(problem: Problem, found: LayerEvidence, j: int) -> str:
-    zeros, judged = int(found.zeros[j]), int(found.judged[j])
-    by_gradient = problem.setting is Setting.SPARSE_GRADIENT
-    dimension = problem.batch_size + 1 if by_gradient else 1
-    if zeros <= problem.zeros_needed:
-        return f"Its column vanishes in {zeros} entries; more than {problem.zeros_needed} needed."
-    wrong = int(found.hard[j]) + _excess(found, j)
-    if wrong:
-        what = (
-            "neurons contradict the activation it predicts"
-            if by_gradient
-            else ("entries are negative")
-        )
-        return f"{wrong} of {judged} {what}."
-    if log10_separable_by_chance(judged, dimension) > CHANCE_LOG10:
-        return f"Only {judged} entries judge it, too few to exclude chance."
-    if not bool(found.determined[j]):
-        return "Its zeros fit a mixture with another record as well."
-    return ""
 
 
 def _others(found: LayerEvidence) -> str:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from jaxtyping import Float
+from torch import Tensor
+
 from gradaudit.report.records import view_records
 from gradaudit.report.text import number, plain
 from gradaudit.result import AuditResult
@@ -30,11 +33,13 @@ def record_blocks(
         >>> list(record_blocks(AuditResult(Status.NOT_APPLICABLE, "No layer.", "None.")))
         [('No records to show.', [])]
     """
-    if result.records is None or not len(result.records):
+    groups = [result.records, result.approximate_records]
+    rows = [row for group in groups if group is not None for row in group]
+    if not rows:
         yield "No records to show.", []
         return
     known = result.preprocessing
-    if known and known.image_shape and known.features == result.records.shape[1]:
+    if known and known.image_shape and known.features == len(rows[0]):
         yield (
             "The records are images: see them with --report FILE --show-records, "
             "or with 'gradaudit report'.",
@@ -43,9 +48,9 @@ def record_blocks(
         return
     view = view_records(result, truth=truth, show_records=True, salt=None)
     assert view is not None  # noqa: S101 - there are records
-    for card in (*view.certified, *view.uncertified):
+    for card in (*view.certified, *view.approximate, *view.uncertified):
         state = "certified" if card.certified else f"not certified: {card.reason}"
-        rows = [
+        values = [
             (
                 row.name,
                 f"{row.recovered} (original: {row.original})" if row.original else row.recovered,
@@ -53,15 +58,14 @@ def record_blocks(
             for row in card.rows
         ]
         if view.kind == "vectors":
-            rows = [("Values", _numbers(result, card.number - 1)), *rows]
+            values = [("Values", _numbers(rows[card.number - 1])), *values]
         facts = [(name, value) for name, value in card.facts if name in ("Class", "In batch")]
-        yield f"Record {card.number} ({plain(state, 300)})", [*rows, *facts]
+        yield f"Record {card.number} ({plain(state, 300)})", [*values, *facts]
     if view.shown < view.total:
         yield f"The other {view.total - view.shown:,} records are in the result's arrays.", []
 
 
-def _numbers(result: AuditResult, index: int) -> str:
-    assert result.records is not None  # noqa: S101 - the caller checked
-    values = result.records[index].tolist()
+def _numbers(record: Float[Tensor, " n"]) -> str:
+    values = record.tolist()
     text = ", ".join(number(value, 6) for value in values[:MAX_NUMBERS])
     return text if len(values) <= MAX_NUMBERS else f"{text}, ... ({len(values):,} in all)"

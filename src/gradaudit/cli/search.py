@@ -24,6 +24,7 @@ from gradaudit.cli.verdict import (
     compare_with,
     is_of_records,
     print_comparison,
+    print_estimates,
     print_records,
     print_verdict,
     print_warnings,
@@ -141,6 +142,7 @@ def tell(
     if not manner.quiet:
         if truth is not None:
             print_comparison(console, result, comparison)
+            print_estimates(console, result, truth)
         elif truth_file is not None and failure is None:
             say(console, "Not compared with the truth: the layer's inputs are no records.")
         if manner.show_records and not manner.machine:

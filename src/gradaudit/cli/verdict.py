@@ -52,11 +52,20 @@ def _facts(result: AuditResult) -> list[tuple[str, str]]:
         ("Layer", "none" if result.layer is None else plain(result.layer or "(unnamed)", 80)),
         ("Batch size", size),
         ("Records certified", f"{result.records_recovered:,}"),
+        *_approximate(result),
         ("Attack", plain(search.attack, 60)),
         *((plain(name, 40).replace("_", " ").capitalize(), number(value))
           for name, value in search.counters.items()),
         ("Time", duration(search.elapsed_seconds)),
     ]  # fmt: skip
+
+
+def _approximate(result: AuditResult) -> list[tuple[str, str]]:
+    known = result.approximate_evidence
+    if not known:
+        return []
+    largest = max(record.relative_error for record in known)
+    return [("Known approximately", f"{count(len(known), 'record')}, to within {largest:.0%}")]
 
 
 def _table(rows: list[tuple[str, str]]) -> Table:
@@ -143,6 +152,28 @@ def print_comparison(console: Console, result: AuditResult, comparison: Comparis
         right = sum(pair.label_correct is True for pair in comparison.pairs)
         rows.append(("Classes right", f"{right:,} of {len(comparison.pairs):,}"))
     say(console, "Compared with the truth, after the audit:", "bold")
+    console.print(_table(rows))
+
+
+def print_estimates(console: Console, result: AuditResult, truth: Truth) -> None:
+    """Print how close records that are known approximately are to the originals.
+
+    Args:
+        console: Where to.
+        result: What an audit found.
+        truth: What the simulated client used.
+    """
+    if result.approximate_records is None:
+        return
+    comparison = compare(result.approximate_records, truth, structural=False)
+    expected = [record.estimated_error for record in result.approximate_evidence]
+    ratios = sorted(pair.mse**0.5 / expected[pair.record] for pair in comparison.pairs)
+    psnr = comparison.mean_psnr
+    rows = [
+        ("Known approximately", f"{count(len(expected), 'record')}"),
+        ("Their errors", f"{number(ratios[0])} to {number(ratios[-1])} times the expected ones"),
+        ("Mean PSNR", "unknown" if psnr is None or math.isnan(psnr) else f"{number(psnr)} dB"),
+    ]
     console.print(_table(rows))
 
 

@@ -13,7 +13,7 @@ from gradaudit.linear.problem import Problem, Setting
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """A reconstruction of one layer's batch.
+    """A reconstruction of one layer's batch, or of some of its records.
 
     Attributes:
         records: X, one record a row.
@@ -22,9 +22,9 @@ class Batch:
         scale_identified: Whether a bias gradient fixed each record's scale.
     """
 
-    records: Float[Tensor, "b n"]
-    activation_gradients: Float[Tensor, "m b"]
-    directions: Float[Tensor, "b b"]
+    records: Float[Tensor, "r n"]
+    activation_gradients: Float[Tensor, "m r"]
+    directions: Float[Tensor, "r b"]
     scale_identified: bool
 
 

@@ -13,6 +13,7 @@ from torch import Tensor
 from gradaudit.budget import Control
 from gradaudit.linear.complete import completions, repairs
 from gradaudit.linear.disaggregate import Batch, disaggregate
+from gradaudit.linear.partial import partial_batch
 from gradaudit.linear.pool import Pool
 from gradaudit.linear.problem import Problem
 from gradaudit.linear.proposers import PROPOSERS, Proposer
@@ -37,6 +38,8 @@ class Inversion:
         stopped: Why the search ended before the coefficient reached 1, or "".
         counters: Submatrices and so on.
         seconds: By phase.
+        partial: Without a batch, the records that single rows of the gradient show, if any.
+        directions: Without a batch, the independent directions that can be trusted, if any.
     """
 
     batch: Batch | None
@@ -45,6 +48,8 @@ class Inversion:
     stopped: str
     counters: dict[str, float] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
+    partial: Batch | None = None
+    directions: Float[Tensor, "k b"] | None = None
 
 
 def invert(
@@ -143,7 +148,19 @@ def invert(
         stopped,
         counters,
         clock.seconds,
+        *_parts(problem, pool, batch, clock),
     )
+
+
+def _parts(
+    problem: Problem, pool: Pool, batch: Batch | None, clock: _Clock
+) -> tuple[Batch | None, Float[Tensor, "k b"] | None]:
+    """What single rows show when directions are missing, and the directions there are."""
+    directions = pool.basis() if batch is None else None
+    if directions is None or not 0 < len(directions) < problem.batch_size:
+        return None, None
+    with clock.phase("partial"):
+        return partial_batch(problem, directions), directions
 
 
 def _complete(problem: Problem, pool: Pool) -> int:

@@ -162,11 +162,17 @@ def _drawn_as_zero(observed_dtype: str) -> float:
     return {"float32": 1e-4, "float16": 1e-2, "bfloat16": 1e-2}.get(name, 1e-9)
 
 
+def _approximate(result: AuditResult) -> list[tuple[str, Any]]:
+    known = len(result.approximate_evidence)
+    return [("Known approximately", count(known, "record"))] if known else []
+
+
 def _facts(result: AuditResult) -> list[tuple[str, Any]]:
     size = "unknown" if result.batch_size is None else count(result.batch_size, "distinct record")
     facts = [
         ("Batch", size),
         ("Recovered", f"{result.records_recovered:,} certified"),
+        *_approximate(result),
         ("Layer", "none" if result.layer is None else plain(result.layer or "(unnamed)", 60)),
         # "halfspace+spear" is too long for its column, and would be broken within a word.
         ("Attack", re.sub(r"\+(?=\w)", " + ", plain(result.search.attack, 40))),

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
 from gradaudit.evidence import RecordEvidence
 from gradaudit.report.contents import Batch, CardImage, Row, content_of
 from gradaudit.report.images import fingerprint
@@ -21,6 +25,7 @@ class Card:
 
     number: int
     certified: bool
+    approximate: bool
     reason: str
     facts: tuple[tuple[str, str], ...]
     images: tuple[CardImage, ...] = ()
@@ -36,6 +41,7 @@ class RecordsView:
         kind: ``"images"``, ``"rows"`` of a table or plain ``"vectors"``.
         redacted: Whether the records' content is withheld.
         certified: Cards of certified records.
+        approximate: Cards of records that are known approximately.
         uncertified: Cards of the others.
         total: Records there are, shown or not.
         columns: Names of the columns or a description of the content.
@@ -48,6 +54,7 @@ class RecordsView:
     kind: str
     redacted: bool
     certified: tuple[Card, ...]
+    approximate: tuple[Card, ...]
     uncertified: tuple[Card, ...]
     total: int
     columns: tuple[str, ...] = ()
@@ -59,13 +66,15 @@ class RecordsView:
     @property
     def shown(self) -> int:
         """Cards there are."""
-        return len(self.certified) + len(self.uncertified)
+        return len(self.certified) + len(self.approximate) + len(self.uncertified)
 
 
 def view_records(
     result: AuditResult, *, truth: Truth | None, show_records: bool, salt: str | None
 ) -> RecordsView | None:
     """Prepare the cards: certified records first, at most `MAX_CARDS` of them.
+
+    Records that are known approximately are numbered after those of the reconstruction.
 
     Args:
         result: The result; one without records has no cards.
@@ -86,14 +95,15 @@ def view_records(
         >>> view_records(result, truth=None, show_records=False, salt=None) is None
         True
     """
-    if result.records is None or not len(result.records):
+    found, evidence = _everything(result)
+    if found is None:
         return None
-    records = result.records.detach().cpu().double().numpy()
+    records = found.detach().cpu().double().numpy()
     preprocessing = result.preprocessing or (truth.preprocessing if truth else None)
     originals = None
     if truth is not None:
         originals = match_originals(
-            result.records, truth, preprocessing, up_to_scale=not result.scale_identified
+            found, truth, preprocessing, up_to_scale=not result.scale_identified
         )
     batch = Batch(records, originals, result.scale_identified, show_records)
     content = content_of(batch, preprocessing)
@@ -102,15 +112,19 @@ def view_records(
         content.mark = lambda index: fingerprint(content.comparable(index), key)
     if originals is not None and originals.note:
         content.notes.append(originals.note)
-    order = sorted(range(len(records)), key=lambda index: not result.evidence[index].recovered)
+    first = 0 if result.records is None else len(result.records)
+    order = sorted(
+        range(len(records)), key=lambda index: (not evidence[index].recovered, index < first)
+    )
     names = preprocessing.class_names if preprocessing else ()
     cards = [
         Card(
             number=index + 1,
-            certified=result.evidence[index].recovered,
-            reason=plain(result.evidence[index].reason or "no reason was recorded", 400),
+            certified=evidence[index].recovered,
+            approximate=index >= first,
+            reason=plain(evidence[index].reason or "no reason was recorded", 400),
             facts=_facts(
-                result.evidence[index],
+                evidence[index],
                 names,
                 content.mark(index),
                 originals.errors(index) if originals else (),
@@ -126,7 +140,8 @@ def view_records(
         kind=content.kind,
         redacted=not show_records,
         certified=tuple(card for card in cards if card.certified),
-        uncertified=tuple(card for card in cards if not card.certified),
+        approximate=tuple(card for card in cards if card.approximate),
+        uncertified=tuple(card for card in cards if not card.certified and not card.approximate),
         total=len(records),
         columns=content.columns,
         notes=tuple(content.notes),
@@ -134,6 +149,26 @@ def view_records(
         has_fingerprints=content.mark(0) is not None,
         keyed=salt is not None,
     )
+
+
+def _everything(
+    result: AuditResult,
+) -> tuple[Float[Tensor, "r n"] | None, tuple[RecordEvidence, ...]]:
+    """The reconstruction, followed by what is known approximately."""
+    groups = [result.records, result.approximate_records]
+    there = [group for group in groups if group is not None and len(group)]
+    if not there:
+        return None, ()
+    evidence = result.evidence if result.records is not None else ()
+    if result.approximate_records is not None:
+        evidence += tuple(
+            RecordEvidence(
+                False,
+                reason=f"known approximately, to within {item.relative_error:.0%} of its size",
+            )
+            for item in result.approximate_evidence
+        )
+    return torch.cat(there), evidence
 
 
 def _facts(

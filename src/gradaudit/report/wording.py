@@ -133,6 +133,7 @@ ROLES = {
 KINDS = {
     "full_gradient": "The gradient of the whole network, recomputed from the recovered records",
     "activation_gradient": "Each record’s own share of the gradient, recomputed by the network",  # noqa: RUF001
+    "explained_rows": "Rows of the gradient that determine these records, and their own shares",
     "layer": "The layer’s gradient, bias gradient and activations, explained without remainder",  # noqa: RUF001
 }
 

@@ -1,0 +1,200 @@
+"""Where a record's share of the gradient vanishes, and where its activations say that it must."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from scipy.stats import poisson
+from torch import Tensor
+
+from gradaudit.linear.half_space import plausible
+from gradaudit.linear.null_space import masked_null_vectors
+from gradaudit.linear.problem import Problem, Setting
+from gradaudit.linear.tolerances import (
+    ACTIVE_TOLERANCES,
+    CHANCE_LOG10,
+    FLOAT64_EPS,
+    SIGN_RELATIVE,
+    SIGN_SIGMAS,
+    ZERO_ROUNDINGS,
+)
+from gradaudit.theory import log10_separable_by_chance
+
+# Probability at which more tiny-but-active entries than expected count as a contradiction.
+SOFT_MISMATCH_RATE = 1e-6
+
+# A second direction in which a record's zeros vanish would have a squared sine below these.
+KERNEL_GAP = 1e-10
+KERNEL_CONTRAST = 100.0
+
+
+@dataclass(frozen=True, eq=False)
+class PatternEvidence:
+    """Measurements on the sparse column of each record.
+
+    Attributes:
+        zeros: Informative entries that vanish.
+        clear: Which entries have a sign that the records predict beyond doubt.
+        hard: Of those, active although predicted inactive (or negative inputs): impossible.
+        soft: Of those, vanishing although predicted active: tiny, or structurally zero.
+        soft_allowed: How many soft ones the zero tolerance itself explains.
+        determined: Whether the zeros fit no other direction.
+    """
+
+    zeros: Int[Tensor, " r"]
+    clear: Bool[Tensor, "r p"]
+    hard: Int[Tensor, " r"]
+    soft: Int[Tensor, " r"]
+    soft_allowed: tuple[int, ...]
+    determined: Bool[Tensor, " r"]
+
+    @property
+    def judged(self) -> Int[Tensor, " r"]:
+        """Per record, number of clear entries."""
+        return self.clear.sum(1)
+
+    def mismatches(self, j: int) -> int:
+        """Entries of a record's column that contradict its activations."""
+        return int(self.hard[j]) + max(int(self.soft[j]) - self.soft_allowed[j], 0)
+
+    def objection(self, problem: Problem, j: int) -> str:
+        """Why a record's column does not speak for it; empty when it does."""
+        zeros, judged = int(self.zeros[j]), int(self.judged[j])
+        by_gradient = problem.setting is Setting.SPARSE_GRADIENT
+        dimension = problem.batch_size + 1 if by_gradient else 1
+        if zeros <= problem.zeros_needed:
+            return (
+                f"Its column vanishes in {zeros} entries; more than {problem.zeros_needed} needed."
+            )
+        wrong = self.mismatches(j)
+        if wrong:
+            what = (
+                "neurons contradict the activation it predicts"
+                if by_gradient
+                else ("entries are negative")
+            )
+            return f"{wrong} of {judged} {what}."
+        if log10_separable_by_chance(judged, dimension) > CHANCE_LOG10:
+            return f"Only {judged} entries judge it, too few to exclude chance."
+        if not bool(self.determined[j]):
+            return "Its zeros fit a mixture with another record as well."
+        return ""
+
+
+def examine_pattern(
+    problem: Problem,
+    directions: Float[Tensor, "r b"],
+    records: Float[Tensor, "r n"],
+    error: Float[Tensor, " r"],
+    *,
+    scale_identified: bool,
+    condition: float,
+) -> PatternEvidence:
+    """Compare the zeros of each record's column with the neurons that the record leaves inactive.
+
+    Args:
+        problem: The layer.
+        directions: Unit vectors, one a record.
+        records: In the same order.
+        error: Root mean square error of an entry of each record.
+        scale_identified: Whether the records' scale is meant to be right.
+        condition: Of the system that the directions were solved from; how much float64 arithmetic
+            adds to their error.
+    """
+    by_gradient = problem.setting is Setting.SPARSE_GRADIENT
+    tolerance = problem.zero_tolerance(directions) + (
+        ZERO_ROUNDINGS * FLOAT64_EPS * condition * problem.sparse.norm(dim=1)
+    )
+    values = directions @ problem.sparse.T
+    informative = problem.informative(directions) & problem.live
+    if by_gradient and problem.batch_size == 1:
+        # A single record's silent neurons are exact zeros, whatever their noise.
+        informative |= problem.sparse[:, 0] == 0
+    small = (values.abs() <= tolerance) & informative
+    active = informative & (values.abs() > ACTIVE_TOLERANCES * tolerance)
+    if by_gradient:
+        predicted, clear = _predicted_activity(problem, records, error)
+        if not scale_identified and problem.layer.bias is not None:
+            predicted, clear = _separability(problem, directions, active)
+        clear &= informative
+    else:
+        predicted, clear = values * records.sum(1, keepdim=True) > 0, active
+    hard, soft = active & clear & ~predicted, small & clear & predicted
+    chance = _chance_zeros(values, tolerance, active).cpu().numpy()
+    return PatternEvidence(
+        zeros=small.sum(1),
+        clear=clear,
+        hard=hard.sum(1),
+        soft=soft.sum(1),
+        soft_allowed=tuple(int(n) for n in np.atleast_1d(poisson.isf(SOFT_MISMATCH_RATE, chance))),
+        determined=_determined(problem, small & ~predicted if by_gradient else small),
+    )
+
+
+def _predicted_activity(
+    problem: Problem, records: Float[Tensor, "r n"], error: Float[Tensor, " r"]
+) -> tuple[Bool[Tensor, "r m"], Bool[Tensor, "r m"]]:
+    """Which neurons W x + bias activates, and which of those signs are beyond doubt."""
+    layer = problem.layer
+    before = records @ layer.weight.T
+    if layer.bias is not None:
+        before = before + layer.bias
+    doubt = SIGN_SIGMAS * error[:, None] * layer.weight.norm(dim=1)
+    doubt = doubt + SIGN_RELATIVE * before.square().mean(1, keepdim=True).sqrt()
+    return before > 0, before.abs() > doubt
+
+
+def _separability(
+    problem: Problem, directions: Float[Tensor, "r b"], active: Bool[Tensor, "r m"]
+) -> tuple[Bool[Tensor, "r m"], Bool[Tensor, "r m"]]:
+    """In place of a prediction, where the record's scale against the bias is unknown.
+
+    A support that some record could have is predicted as it is; one that none could have, as its
+    opposite.
+    """
+    fits = plausible(problem, directions)[:, None]
+    return torch.where(fits, active, ~active), torch.ones_like(active)
+
+
+def _chance_zeros(
+    values: Float[Tensor, "r p"], tolerance: Float[Tensor, "r p"], active: Bool[Tensor, "r p"]
+) -> Float[Tensor, " r"]:
+    """Expected number of active entries that are too small to be told from zero."""
+    count = active.sum(1).clamp(min=1)
+    scale = ((values * active).square().sum(1) / count).sqrt()
+    # A Gaussian's density at zero; twice, since the small ones are missing from the scale.
+    expected = 2 * 0.8 * (tolerance * active).sum(1) / scale
+    return torch.nan_to_num(expected, nan=0.0, posinf=torch.inf).minimum(active.sum(1))
+
+
+def _determined(problem: Problem, small: Bool[Tensor, "r p"]) -> Bool[Tensor, " r"]:
+    """Whether the entries that vanish for a record do so for one direction alone.
+
+    Where another record's support lies within its own, a sum of the two vanishes as well. Only
+    zeros that the record's own pattern explains count: two records that activate the same neurons
+    share them all, and a sum of the two can be made to vanish at one more neuron, which would
+    then seem to single it out.
+    """
+    size = problem.batch_size
+    if size == 1:
+        return torch.ones_like(small[:, 0])
+    small = small & problem.live
+    norms = torch.where(problem.live, problem.sparse.norm(dim=1), 1.0)
+    unit = problem.sparse / norms[:, None]
+    # The smallest is the record's own and shows the noise; the next is another direction's.
+    _, first, second = masked_null_vectors(unit, small.to(unit))
+    determined = second > KERNEL_CONTRAST * first + KERNEL_GAP
+    # Of near-duplicates the difference can be all noise, whose entries are no zeros. Squares of
+    # what the noise makes of the direction that suffers most from it, against the eigenvalue, a
+    # share of the Gram matrix's norm, which is its trace over sqrt(b) at least:
+    worst = problem.zero_tolerance(torch.linalg.svd(problem.noise_shape).Vh[:1])
+    blurred = small.to(unit) @ (ACTIVE_TOLERANCES * worst[0] / norms).square()
+    doubtful = determined & (second * small.sum(1) <= blurred * size**0.5)
+    for index in torch.nonzero(doubtful)[:, 0].tolist():
+        other = torch.linalg.svd(unit[small[index]], full_matrices=False).Vh[-2:-1]
+        clear = problem.pattern(other)[1][0] & small[index]
+        determined[index] = bool(clear.any())
+    return determined
