@@ -108,9 +108,9 @@ layer frozen: the update has no gradient of it, and the records are the second l
 weights: normal with deviation 0.5, no bias.
 
 Core seconds are those that the process computed for; the others are the clock's, with whatever else
-ran. "Tried" are medians of what the searches counted. Memory is what the audit added to the resident
-memory at its peak (Linux's VmHWM, reset before each audit, less VmRSS then): the update itself is
-not in it.
+ran. "Tried" are medians of what the searches counted. Memory is what the audit added to the
+resident memory at its peak (Linux's VmHWM, reset before each audit, less VmRSS then): the update
+itself is not in it.
 """
 HEAD = (
     "setting",
