@@ -70,6 +70,6 @@ def test_masks_choose_rows():
 def test_blocks_change_nothing(monkeypatch):
     rows, chosen = gaussian(60, 12, 0), (gaussian(9, 60, 1) > 0).double()
     whole = masked_null_vectors(rows, chosen)
-    monkeypatch.setattr("gradaudit.linear.grams.BLOCK_ENTRIES", 2 * rows.numel())
+    monkeypatch.setattr("gradaudit.linear.null_space.BLOCK_ENTRIES", 2 * rows.numel())
     parts = masked_null_vectors(rows, chosen)
     assert all(torch.allclose(one, other) for one, other in zip(whole, parts, strict=True))
