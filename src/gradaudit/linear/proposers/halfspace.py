@@ -14,11 +14,15 @@ from gradaudit.linear.sharpen import Annealing, sharpen
 # Starts in the first round. Twice as many in the next one, up to the limit, when a round brings
 # less than this part of what is missing; half as many when it brings more.
 STARTS = 300
+# Where few are missing so many starts will do, and this many for each.
+FEWEST_STARTS, STARTS_EACH = 100, 6
 LARGEST_STARTS = 4_800
 GOOD_SHARE = 0.1
 # Iterations of a round as short as the first, and of a longer one: near the limit, where few
 # starts arrive, they also arrive late.
 ITERATIONS, LATE_ITERATIONS = 100, 150
+# A block ends early when so many of its starts have all but come to rest since the last look.
+SETTLED, SETTLED_SHARE, SETTLED_EVERY = 1 - 1e-4, 0.9, 20
 # Starts that are iterated together; more at once would leave the cache.
 BLOCK = 600
 # Weight of the sparsity contrast beside the half-space one.
@@ -112,7 +116,11 @@ class HalfSpaceSearch:
         """
         found = self._problem.unit_rows[:0] if found is None else found
         self._adapt(len(found))
-        count = self._starts if at_most is None else min(self._starts, at_most)
+        count = self._starts
+        if count <= STARTS:
+            missing = self._problem.batch_size - len(found)
+            count = min(count, max(FEWEST_STARTS, STARTS_EACH * missing))
+        count = count if at_most is None else min(count, at_most)
         none = self._problem.unit_rows[:0]
         if len(self._rows) <= self._problem.zeros_needed:
             return Proposals(none, count, self._cost(count, 0))
@@ -210,7 +218,13 @@ class HalfSpaceSearch:
         self, current: Float[Tensor, "k b"], features: Float[Tensor, "l d"], iterations: int
     ) -> Float[Tensor, "k b"]:
         rows, scale = self._rows, 1.0 / len(self._rows)
-        for _ in range(iterations):
+        before = current
+        for count in range(iterations):
+            if count % SETTLED_EVERY == 0 and count:
+                still = (current * before).sum(1) > SETTLED
+                if float(still.to(rows).mean()) > SETTLED_SHARE:
+                    break
+                before = current
             entries = current @ rows.T
             bell = _bell(entries)
             side = torch.sign(_half_space(bell, features))
