@@ -17,8 +17,9 @@ from gradaudit.linear.problem import Problem, Setting
 
 # An estimate whose error is a larger share of the record than this says little about it.
 LARGEST_ERROR = 0.1
-# With fewer neurons for every dimension left open the estimates are that bad anyway.
-NEURONS_PER_DIMENSION = 4
+# The error is about 1.5 times the dimensions left open over the neurons: with fewer neurons than this
+# for each none is that small.
+NEURONS_PER_DIMENSION = 12
 # Newton steps towards a record that fits, while its sharpness grows; and towards the centre.
 # Conjugate gradient steps in each: the constraints are whitened.
 SEARCH_STEPS, CENTRE_STEPS, INNER_STEPS = 30, 12, 12
@@ -57,12 +58,13 @@ def approximate(
 ) -> Approximation:
     r"""Estimate the records of some of the directions, when others are missing.
 
-    The row p of :math:`Q^{-1}` that belongs to a direction :math:`q_j` satisfies
-    :math:`p \cdot q_k = \delta_{jk}` for the directions known, and lies on the side of every
-    neuron's boundary that the zeros of :math:`U q_j` show. That is a polytope of as many dimensions
-    as directions are missing. Were p anywhere in it with equal probability, the best estimate of
-    :math:`x = V S p / s` would be its mean, and the error of that the standard deviation; both are
-    measured on walks through the polytope.
+    The row p of :math:`Q^{-1}` that belongs to a direction :math:`q_j` is orthogonal to all other
+    directions known, and lies on the side of every neuron's boundary that the zeros of
+    :math:`U q_j` show. That is a cone, which has one dimension more than directions are missing.
+    Were all directions in it equally likely, as the layer's neurons see them, the best estimate of
+    :math:`x = V S p / s` with :math:`s = p \cdot U^T \partial L / \partial b` would be its mean,
+    and the error of that the standard deviation. Both are measured on walks through the polytope
+    in which a plane cuts the cone.
 
     Args:
         problem: A layer in the sparse-gradient setting with a bias gradient; nothing is estimated
@@ -120,7 +122,11 @@ def _hopeless(problem: Problem, directions: Float[Tensor, "k b"]) -> str:
 
 
 class _Polytopes:
-    """What each direction leaves possible: p S = start + y @ basis, with y of unit scale.
+    r"""What each direction leaves possible, in coordinates in which neurons look alike.
+
+    With A the neurons' weights as unit rows, a record is :math:`V^T x = R^{-1} y` for
+    :math:`A = Q R`, so that no combination of neurons is stronger than another; y matters up to its
+    scale.
 
     Args:
         problem: The layer.
@@ -131,97 +137,103 @@ class _Polytopes:
     def __init__(
         self, problem: Problem, directions: Float[Tensor, "k b"], chosen: Int[Tensor, " c"]
     ) -> None:
-        dual = directions / problem.factors.values
-        start = torch.linalg.pinv(dual).T[chosen]
-        basis = torch.linalg.svd(dual, full_matrices=True).Vh[len(dual) :]
         zero, active = (mask[chosen] for mask in problem.pattern(directions))
         weights = problem.activation_map / problem.factors.values
         norms = weights.norm(dim=1)
         used = problem.live & (norms > 0)
-        weights = weights[used] / norms[used, None]
         # Signs of pre-activations; zero where the gradient does not tell.
-        self._sides = (active.to(start) - zero.to(start))[:, used]
-        # The direction's sign is that with which its record is more often on the right side.
-        votes = (self._sides * (start @ weights.T).sign()).sum(1)
-        start = start * torch.where(votes < 0, -1.0, 1.0)[:, None]
-        triangle = torch.linalg.qr(weights @ basis.T).R / len(weights) ** 0.5
-        self._basis = torch.linalg.solve_triangular(triangle.T, basis, upper=False)
-        self._start = start
-        self._bias = bias_row(problem)
-        self._slopes = weights @ self._basis.T
-        self._offsets = start @ weights.T
-        self._y = start.new_zeros(len(start), len(basis))
+        self._sides = (active.to(weights) - zero.to(weights))[:, used]
+        slopes, triangle = torch.linalg.qr(weights[used] / norms[used, None])
+        self._slopes, self._triangle = slopes * len(slopes) ** 0.5, triangle / len(slopes) ** 0.5
+        # Orthogonal to c: the other directions.
+        dual = torch.linalg.solve_triangular(
+            self._triangle, directions / problem.factors.values, upper=True, left=False
+        )
+        self._bias = torch.linalg.solve_triangular(
+            self._triangle, bias_row(problem)[None], upper=True, left=False
+        )[0]
+        common = torch.linalg.svd(dual, full_matrices=True).Vh[len(dual) :].T
+        own = torch.nn.functional.normalize(torch.linalg.pinv(dual).T[chosen], dim=1)
+        self._space = torch.cat([common.expand(len(own), *common.shape), own[:, :, None]], dim=2)
+        self._touch(_projected(self._sides @ self._slopes, self._space))
+
+    def _touch(self, y: Float[Tensor, "c b"]) -> None:
+        """Move in the plane that touches the unit sphere of directions at y."""
+        self._y = torch.nn.functional.normalize(y, dim=1)
+        turned = torch.linalg.qr(self._space.mT @ self._y[:, :, None], mode="complete").Q
+        self._tangents = (self._space @ turned)[:, :, 1:]
 
     @property
     def work(self) -> float:
         """Floating-point operations for one direction's walks."""
-        size = self._y.shape[1]
-        moves = WALKS * (FIRST_MOVES + MOVES) * size
+        moves = WALKS * (FIRST_MOVES + MOVES) * self._tangents.shape[2]
         # Elementwise passes over the margins cost as much as some dimensions of the product.
-        return 2.0 * moves * (self._slopes.numel() + 20 * len(self._slopes) + 3 * size**2)
+        return 2.0 * moves * (self._slopes.numel() + 20 * len(self._slopes))
 
-    def _margins(self, y: Float[Tensor, "c d"], which: Tensor) -> Float[Tensor, "c u"]:
+    def _margins(self, which: Tensor) -> Float[Tensor, "c u"]:
         """Distance of each neuron's boundary, positive on the right side; 1 where it is unknown."""
         sides = self._sides[which]
-        margins = sides * (self._offsets[which] + y @ self._slopes.T)
-        return torch.where(sides == 0, 1.0, margins)
+        return torch.where(sides == 0, 1.0, sides * (self._y[which] @ self._slopes.T))
 
     def find(self, interrupted: Callable[[], bool]) -> Bool[Tensor, " c"]:
         """Move to a point that is on the right side of every boundary, then to the centre."""
         everything = torch.arange(len(self._y), device=self._y.device)
-        scale = self._offsets.square().mean(1, keepdim=True).sqrt()
-        inside = (self._margins(self._y, everything) > 0).all(1)
+        scale = (self._y @ self._slopes.T).square().mean(1, keepdim=True).sqrt()
+        inside = (self._margins(everything) > 0).all(1)
         for step in range(SEARCH_STEPS):
             going = torch.nonzero(~inside)[:, 0]
             if not len(going) or interrupted():
                 break
             # A smooth count of the wrong sides.
             sharpness = SHARPENING**step / scale[going]
-            chance = torch.sigmoid(-self._margins(self._y[going], going) * sharpness)
+            chance = torch.sigmoid(-self._margins(going) * sharpness)
             force = chance * sharpness
             curvature = chance * (1 - chance) * sharpness.square()
             self._y[going] += self._newton(going, force, curvature)
-            inside[going] = (self._margins(self._y[going], going) > 0).all(1)
+            inside[going] = (self._margins(going) > 0).all(1)
         within = torch.nonzero(inside)[:, 0]
         for _ in range(CENTRE_STEPS):
             if not len(within) or interrupted():
                 break
             # The logarithmic barrier's damped Newton step never leaves the polytope.
-            margins = self._margins(self._y[within], within)
+            margins = self._margins(within)
             move = self._newton(within, 1 / margins, margins**-2)
             slope = self._sides[within] * (move @ self._slopes.T) / margins
             decrement = slope.square().sum(1, keepdim=True).sqrt()
             self._y[within] += move / (1 + decrement)
-        return inside & (self._margins(self._y, everything) > 0).all(1)
+        return inside & (self._margins(everything) > 0).all(1)
 
     def _newton(
         self, which: Tensor, force: Float[Tensor, "c u"], curvature: Float[Tensor, "c u"]
-    ) -> Float[Tensor, "c d"]:
-        known = self._sides[which] != 0
-        curvature = curvature * known
+    ) -> Float[Tensor, "c b"]:
+        curvature = curvature * self._sides[which].square()
         # Keeps the step finite where few boundaries have a say.
         ridge = torch.finfo(curvature.dtype).eps ** 0.5 * curvature.sum(1, keepdim=True)
+        plane = self._tangents[which]
         return conjugate_gradient(
-            lambda v: (curvature * (v @ self._slopes.T)) @ self._slopes + ridge * v,
-            (force * self._sides[which]) @ self._slopes,
+            lambda v: (
+                _projected((curvature * (v @ self._slopes.T)) @ self._slopes, plane) + ridge * v
+            ),
+            _projected((force * self._sides[which]) @ self._slopes, plane),
             steps=INNER_STEPS,
         )
 
     def walk(
         self, which: Tensor, generator: torch.Generator, interrupted: Callable[[], bool]
     ) -> tuple[Float[Tensor, "c b"], Float[Tensor, " c"], Bool[Tensor, " c"]]:
-        """Mean of x in the coordinates V, its variance over all entries, and whether both exist."""
-        count, size = len(which), self._y.shape[1]
-        sides, margins = self._sides[which], self._margins(self._y[which], which)
+        """Mean of V^T x, its variance over all entries, and whether both exist."""
+        count, size = len(which), self._tangents.shape[2]
+        self._touch(self._y)
+        sides, margins = self._sides[which], self._margins(which)
         # Speeds suit the polytope's shape: by the barrier's curvature at its centre.
-        shapes = self._y.new_zeros(count, size, size)
-        for part, gram in weighted_grams(self._slopes, sides.square() * margins**-2):
-            shapes[part] = gram
+        shapes = self._tangents[which]
+        bounded = torch.ones(count, dtype=torch.bool, device=shapes.device)
         eye = torch.eye(size).to(shapes)
-        shapes, failed = torch.linalg.cholesky_ex(shapes)
-        bounded = failed == 0
-        shapes[~bounded] = eye
-        shapes = torch.linalg.solve_triangular(shapes, eye, upper=False).mT
+        for part, gram in weighted_grams(self._slopes, sides.square() * margins**-2):
+            root, failed = torch.linalg.cholesky_ex(shapes[part].mT @ gram @ shapes[part])
+            bounded[part] = failed == 0
+            root = torch.where(bounded[part, None, None], root, eye)
+            shapes[part] = torch.linalg.solve_triangular(root, shapes[part].mT, upper=False).mT
         walkers = Walkers(
             self._y[which].repeat(WALKS, 1),
             margins.repeat(WALKS, 1),
@@ -230,9 +242,8 @@ class _Polytopes:
             shapes=shapes.repeat(WALKS, 1, 1),
             generator=generator,
         )
-        start = self._start[which].repeat(WALKS, 1)
-        total, square = torch.zeros_like(start), torch.zeros_like(start[:, 0])
-        weight = torch.zeros_like(square)
+        total = self._y.new_zeros(WALKS * count, self._y.shape[1])
+        square, weight = torch.zeros_like(total[:, 0]), torch.zeros_like(total[:, 0])
         for move in range((FIRST_MOVES + MOVES) * size):
             if interrupted():
                 return total[:count], square[:count], torch.zeros_like(bounded)
@@ -240,10 +251,12 @@ class _Polytopes:
             bounded &= torch.isfinite(length).reshape(WALKS, count).all(0)
             if move < FIRST_MOVES * size:
                 continue
-            rows = start + y @ self._basis
-            scales = rows @ self._bias
+            # A patch of the plane is that much larger than the patch of the sphere behind it.
+            length = length * y.norm(dim=1) ** -(size + 1.0)
+            scales = y @ self._bias
             bounded &= (scales > 0).reshape(WALKS, count).all(0)
-            records = rows / scales[:, None]
+            records = torch.linalg.solve_triangular(self._triangle, y.T, upper=True).T
+            records = records / scales[:, None]
             total += records * length[:, None]
             square += records.square().sum(1) * length
             weight += length
@@ -251,3 +264,10 @@ class _Polytopes:
         mean = total.reshape(WALKS, count, total.shape[1]).sum(0) / weight[:, None]
         variance = square.reshape(WALKS, count).sum(0) / weight - mean.square().sum(1)
         return mean, variance.clamp(min=0), bounded
+
+
+def _projected(
+    vectors: Float[Tensor, "c b"], spaces: Float[Tensor, "c b d"]
+) -> Float[Tensor, "c b"]:
+    """Onto spaces that are given by orthonormal columns."""
+    return (spaces @ (spaces.mT @ vectors[:, :, None]))[:, :, 0]

@@ -23,7 +23,8 @@ class Walkers:
         margins: :math:`\sigma_{wu}\,(c_u \cdot y + o_{wu})` there, positive.
         sides: :math:`\sigma_{wu}`, zero where a boundary does not count for the walker.
         slopes: :math:`c_u`, common to all.
-        shapes: A linear image of the unit ball that has about each polytope's shape.
+        shapes: A linear image of a ball, of as many dimensions as each walks in, that has about
+            the shape of its polytope.
         generator: On their device.
 
     Source:
@@ -48,7 +49,7 @@ class Walkers:
         sides: Float[Tensor, "w u"],
         *,
         slopes: Float[Tensor, "u d"],
-        shapes: Float[Tensor, "w d d"],
+        shapes: Float[Tensor, "w d e"],
         generator: torch.Generator,
     ) -> None:
         self._y, self._margins, self._sides = y, margins, sides
@@ -83,9 +84,13 @@ class Walkers:
         return between, torch.where(torch.isfinite(reached), length, torch.inf)
 
     def _turn(self, which: Bool[Tensor, " w"]) -> None:
-        count, size = self._y.shape
         noise = torch.randn(
-            count, size, 1, generator=self._generator, dtype=self._y.dtype, device=self._y.device
+            len(self._y),
+            self._shapes.shape[2],
+            1,
+            generator=self._generator,
+            dtype=self._y.dtype,
+            device=self._y.device,
         )
         self._velocity = torch.where(which[:, None], (self._shapes @ noise)[..., 0], self._velocity)
         left = -TURN_AFTER * torch.log(self._uniform())
