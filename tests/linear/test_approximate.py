@@ -78,7 +78,9 @@ def test_only_wanted_records_are_estimated():
 
 def test_why_there_is_no_estimate():
     planted = batch(0, 12)
-    assert estimate(planted, 3, interrupted=lambda: True).skipped == {"interrupted": 9}
+    assert estimate(planted, 3, interrupted=lambda: True).skipped == {
+        "the search was interrupted": 9
+    }
     # With so few neurons next to nothing is known of a record.
     narrow = batch(0, 12, width=60)
     skipped = estimate(narrow, 8).skipped
@@ -88,6 +90,9 @@ def test_why_there_is_no_estimate():
     wanted = torch.ones(9, dtype=torch.bool)
     found = approximate(no_scale, directions, wanted, generator=seeded(0))
     assert found.skipped == {"the scale of records is unknown": 9}
+    blind = replace(planted.problem, activation_map=0 * planted.problem.activation_map)
+    found = approximate(blind, directions, wanted, generator=seeded(0))
+    assert found.skipped == {"the weights do not tell records apart": 9}
     # A direction that is none of a record's contradicts every neuron.
     wrong = directions.clone()
     wrong[0] = torch.nn.functional.normalize(directions[0] + planted.true_directions[0], dim=0)

@@ -25,8 +25,8 @@ PASSES = 2
 # Redundancy of a row (1 - leverage), or of two together, at which an error of it cannot be seen in
 # the remainders at all; its root is how much of a larger one can be.
 LEAST_REDUNDANCY = 1e-8
-# Two rows that leave more redundancy than this together are as good as any others.
-PAIR_REDUNDANCY = 1e-2
+# Two rows that together leave more than this share of what the weaker leaves alone are no pair.
+PAIR_SHARE = 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -281,8 +281,9 @@ def _by_pairs(
     middle, half = (own[:, None] + own) / 2, (own[:, None] - own) / 2
     smallest = middle - (half.square() + redundancy.square()).sqrt()
     seen = own >= LEAST_REDUNDANCY
-    # Others add nothing to what their single rows say.
-    close = (smallest < PAIR_REDUNDANCY) & seen[:, None] & seen
+    # Others add nothing to what the weaker of their rows says alone.
+    alone = torch.minimum(own[:, None], own)
+    close = (smallest < PAIR_SHARE * alone) & seen[:, None] & seen
     first, second = torch.nonzero(close.triu(1)).T
     if not len(first):
         return torch.zeros_like(spread, dtype=torch.bool), torch.zeros_like(spread)

@@ -17,8 +17,8 @@ from gradaudit.linear.problem import Problem, Setting
 
 # An estimate whose error is a larger share of the record than this says little about it.
 LARGEST_ERROR = 0.1
-# The error is about 1.5 times the dimensions left open over the neurons: with fewer neurons than this
-# for each none is that small.
+# The error is about 1.5 times the dimensions left open over the neurons: with fewer neurons for
+# each dimension hardly one is that small.
 NEURONS_PER_DIMENSION = 12
 # Newton steps towards a record that fits, while its sharpness grows; and towards the centre.
 # Conjugate gradient steps in each: the constraints are whitened.
@@ -89,10 +89,10 @@ def approximate(
     skipped = {"no record fits every neuron": int((~inside).sum())}
     affordable = int(LARGEST_WORK / polytopes.work)
     kept = torch.nonzero(inside)[:affordable, 0]
-    skipped["too much work"] = int(inside.sum()) - len(kept)
+    skipped["that is too much work"] = int(inside.sum()) - len(kept)
     mean, variance, bounded = polytopes.walk(kept, generator, interrupted)
     if interrupted():
-        return _nothing(problem, chosen[:0], {"interrupted": len(chosen)})
+        return _nothing(problem, chosen[:0], {"the search was interrupted": len(chosen)})
     skipped["it is not bounded"] = int((~bounded).sum())
     size = mean.norm(dim=1)
     close = bounded & (variance.sqrt() <= LARGEST_ERROR * size)
@@ -118,6 +118,8 @@ def _hopeless(problem: Problem, directions: Float[Tensor, "k b"]) -> str:
     missing = problem.batch_size - len(directions)
     if int(problem.live.sum()) < NEURONS_PER_DIMENSION * missing or not missing:
         return f"{missing} directions are missing"
+    if int(torch.linalg.matrix_rank(problem.activation_map[problem.live])) < problem.batch_size:
+        return "the weights do not tell records apart"
     return ""
 
 
