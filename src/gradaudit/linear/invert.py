@@ -23,8 +23,8 @@ from gradaudit.theory import coupon_collector
 
 # Why a search ended that would find nothing with more time either.
 NOTHING_LEFT = "everything was tried"
-# A round that finds nothing is charged double, the next one fourfold, up to so many doublings.
-LONGEST_IDLE = 6
+# Arithmetic without a find after which a search is charged double, and as much again for each more.
+PATIENCE = 5e10
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,7 +195,7 @@ class _Member:
         self.tried = self.last_tried = 0
         self.charge = 0.0
         self._last_cost = 0.0
-        self._idle = 0
+        self._idle = 0.0
         # Size of the pool at which it had nothing left to try.
         self.exhausted_at: int | None = None
 
@@ -221,8 +221,8 @@ class _Member:
 
     def observe(self, new: int) -> None:
         """Charge for the last round: the more, the longer it has not found anything."""
-        self._idle = 0 if new else min(self._idle + 1, LONGEST_IDLE)
-        self.charge += self._last_cost * 2.0**self._idle
+        self._idle = 0.0 if new else self._idle + self._last_cost
+        self.charge += self._last_cost * (1.0 + self._idle / PATIENCE)
 
 
 def _team(names: Sequence[str], problem: Problem) -> list[_Member]:

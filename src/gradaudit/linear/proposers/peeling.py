@@ -14,7 +14,7 @@ from gradaudit.linear.tolerances import SIGN_RELATIVE, SIGN_SIGMAS
 
 # Floating-point operations of a round, a fraction of a second of one core, and the pre-activations
 # that it may hold at once: 128 MiB.
-ROUND_COST = 3e9
+ROUND_COST = 1e10
 ROUND_NUMBERS = 2**24
 # What the records found so far leave of another's p . q is all of it; of one of theirs, nothing.
 REPEATED = 0.5
