@@ -221,7 +221,7 @@ def _status(
         return (
             Status.RECOVERED,
             f"The gradient of layer {problem.layer.name!r} holds {size} distinct {what}, and "
-            f"{solved} solved for{exact}.{scale}",
+            f"{solved} solved for{exact}.{scale}{_merged(verdict)}",
             "Do not let a single client's update of such a batch be seen: use secure aggregation "
             "or differential privacy with noise above the gradient's size; a larger batch only "
             "raises the cost.",
@@ -230,7 +230,7 @@ def _status(
         return (
             Status.PARTIAL,
             f"Proven: {recovered} of {size} {what} of layer {problem.layer.name!r}; "
-            f"{_why_not_more(problem, inversion)}",
+            f"{_why_not_more(problem, inversion)}{_merged(verdict)}",
             "Treat the update as leaked. A larger budget may recover the rest.",
         )
     if inversion.stopped and inversion.stopped != NOTHING_LEFT:
@@ -252,6 +252,18 @@ def _status(
         + (reasons[0] if reasons else "the directions found do not make a batch."),
         "The layer may not be followed by a ReLU, or records may be too alike; give the model, or "
         "audit another layer. This does not show that other attacks fail.",
+    )
+
+
+def _merged(verdict: Verdict | None) -> str:
+    """What records that occur several times may stand for."""
+    evidence = verdict.evidence if verdict else ()
+    several = sum((record.copies or 1) > 1 for record in evidence)
+    if not several:
+        return ""
+    return (
+        f" {several} of them occurred more than once: identical records, or the mean of records "
+        "that the network cannot tell apart; how far those differ no predicted error includes."
     )
 
 

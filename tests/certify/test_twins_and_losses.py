@@ -42,3 +42,36 @@ def test_a_loss_that_does_not_fit_leaves_the_layer_s_proof(outputs, told, used):
     assert result.status is ga.Status.RECOVERED
     assert result.certificate.kind == "layer"
     assert any("does not take its outputs" in line for line in result.assumptions)
+
+
+@pytest.mark.parametrize(("scale", "proven"), [(1e-4, False), (1e-3, False), (1.0, True)])
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_neurons_that_the_bias_decides_prove_no_record_of_unknown_scale(scale, proven, seed):
+    # Without the bias's gradient a unit vector used to be weighed against the bias as it was.
+    inputs = scale * torch.randn(2, 160, generator=torch.Generator().manual_seed(seed)).double()
+    model = ga.models.mlp(160, [150, 50, 50], 3, dtype=torch.float64, seed=seed)
+    client = ga.clients.FedSGD(model, gradient_dtype=torch.float32)
+    for records in (inputs[:1], inputs):
+        update, _ = client.update(records, torch.zeros(len(records), dtype=torch.long))
+        gradients = {name: g for name, g in update.gradient.items() if name != "fc1.bias"}
+        result = ga.audit(ga.Update(update.weights, gradients), budget=ga.Budget(seconds=1.0))
+        if len(records) == 1:
+            assert result.status.leak_proven is proven
+        if result.status.leak_proven:
+            units = torch.nn.functional.normalize(records, dim=1)
+            found = torch.nn.functional.normalize(result.records.double(), dim=1)
+            assert float(torch.cdist(found, units).amin(1).max()) < 1e-3
+
+
+def test_a_mean_of_records_that_the_layer_cannot_see_apart_is_called_one():
+    model = ga.models.mlp(80, [60], 10, dtype=torch.float64, seed=5)
+    with torch.no_grad():
+        model.get_parameter("fc1.weight")[:, :5] = 0
+    inputs = torch.randn(6, 80, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    inputs[5, 5:] = inputs[0, 5:]
+    labels = torch.tensor([0, 1, 2, 3, 4, 0])
+    update, _ = ga.clients.FedSGD(model).update(inputs, labels)
+    result = ga.audit(update, seed=0, budget=ga.Budget(seconds=10.0))
+    assert result.status is ga.Status.RECOVERED
+    assert "1 of them occurred more than once" in result.cause
+    assert "cannot tell apart" in result.cause

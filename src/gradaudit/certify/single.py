@@ -130,6 +130,9 @@ def _curvature(
         return 0.0
     before = problem.layer.weight @ records[0]
     if problem.layer.bias is not None:
+        if problem.layer.bias_gradient is None:
+            # Which slopes the record has depends on its scale against the bias, which is unknown.
+            return 0.0
         before = before + problem.layer.bias
     # Slopes that the biases decide are those of any record.
     varied = _is_distinctive(
@@ -204,11 +207,22 @@ def _is_distinctive(
     """Whether another, independent record would hardly leave the same neurons inactive.
 
     Two records agree on a neuron that is inactive with probability f in f^2 + (1 - f)^2 of cases.
-    Neurons that their bias decides say nothing.
+    Neurons that their bias decides say nothing. Where the record's scale against the bias is
+    unknown, it is taken as small as the neurons that went against their bias allow.
     """
     own = problem.layer.weight @ records[0]
     bias = problem.layer.bias
-    decided = judged if bias is None else judged & (own.abs() > bias.abs())
+    if bias is None:
+        decided = judged
+    else:
+        if problem.layer.bias_gradient is None:
+            against = judged & (own * bias < 0) & ((own < 0) == inactive)
+            own = (
+                own * (bias[against] / own[against]).abs().amax()
+                if bool(against.any())
+                else 0 * own
+            )
+        decided = judged & (own.abs() >= bias.abs()) & (own != 0)
     count = int(decided.sum())
     if not count:
         return False
