@@ -43,7 +43,7 @@ def audit(
             logit, else cross_entropy.
         layer: Module path, or ``"auto"`` to examine every layer, inputs first, until a leak is
             proven.
-        attack: ``"auto"`` (closed form for one record, else the half-space search and SPEAR
+        attack: ``"auto"`` (closed form for one record, else all that suit the layer and the batch,
             together), ``"halfspace"``, ``"peeling"``, ``"spear"``, ``"spear++"`` or
             ``"closed_form"``.
         budget: Limits of the search; the default is ten minutes.
