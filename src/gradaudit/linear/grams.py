@@ -24,6 +24,7 @@ def weighted_grams(
         Which of the sets, and their matrices.
 
     Example:
+        >>> import torch
         >>> for which, gram in weighted_grams(torch.eye(2), torch.tensor([[1.0, 3.0]])):
         ...     print(which, gram.tolist())
         slice(0, 1, None) [[[1.0, 0.0], [0.0, 3.0]]]
