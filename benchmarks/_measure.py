@@ -37,6 +37,7 @@ def measure(
         "seed": seed,
         "limit_seconds": seconds,
         "status": result.status.value,
+        "layer": result.layer,
         "certificate": result.certificate.kind,
         "present": int(sent.signals.sum()),
         "without_signal": int((~sent.signals).sum()),
@@ -58,7 +59,9 @@ def warm_up() -> None:
 
 def _against_truth(result: ga.AuditResult, sent: Sent, false_above: float) -> dict[str, Any]:
     """Certified records that are right or false, and the errors and labels of the right ones."""
-    if result.records is None:
+    expected = sent.truth.inputs.flatten(1).shape[1]
+    if result.records is None or result.records.shape[1] != expected:
+        # Nothing, or the inputs of another layer than the one this is about.
         return {"right": 0, "false": 0, "max_error": None, "labels_right": 0}
     labels = torch.tensor([-1 if label is None else label for label in result.labels])
     pairs = ga.metrics.compare(

@@ -48,9 +48,13 @@ def run(sent: Sent, attack: str, seed: int, seconds: float) -> dict[str, Any]:
     """One search on one update, with its curve: pairs of seconds and directions found."""
     curve: list[tuple[float, int]] = []
     searched = float("inf")
+    # Without success the audit goes on to inner layers, which are another matter.
+    layer = next(iter(sent.update.linear_layers())).name
 
     def listen(progress: ga.Progress) -> None:
         nonlocal searched
+        if not progress.phase.startswith(f"layer {layer}:"):
+            return
         searched = progress.elapsed_seconds
         if progress.found > (curve[-1][1] if curve else 0):
             curve.append((round(searched, 3), progress.found))
@@ -58,7 +62,7 @@ def run(sent: Sent, attack: str, seed: int, seconds: float) -> dict[str, Any]:
     row = measure(sent, seed=seed, seconds=seconds, attack=attack, listener=listen)
     # The round that completes a batch is not reported; the certification after it is.
     last = min(int(row["counters"].get("candidate_directions", 0)), int(sent.signals.numel()))
-    if last > (curve[-1][1] if curve else 0):
+    if row["layer"] == layer and last > (curve[-1][1] if curve else 0):
         curve.append((round(searched, 3), last))
     return {"attack": attack, "curve": curve} | row
 
