@@ -53,13 +53,10 @@ class SomeTrueDirections:
 
     unit = "rounds"
     by_sparsity = False
+    needs_bias_gradient = False
     settings = (Setting.SPARSE_GRADIENT,)
     joins_after = 0.0
     columns: torch.Tensor
-
-    @classmethod
-    def suits(cls, problem: Problem) -> bool:
-        return True
 
     def __init__(self, problem: Problem) -> None:
         directions = self.columns @ problem.factors.left

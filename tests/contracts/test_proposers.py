@@ -14,7 +14,7 @@ from gradaudit.linear.factor import factor_gradient
 from gradaudit.linear.invert import NOTHING_LEFT, invert
 from gradaudit.linear.pool import Pool
 from gradaudit.linear.problem import Setting, build_problem
-from gradaudit.linear.proposers import PROPOSERS
+from gradaudit.linear.proposers import PROPOSERS, suited
 from gradaudit.update import LinearLayer
 
 pytestmark = pytest.mark.parametrize("name", sorted(PROPOSERS))
@@ -216,3 +216,18 @@ def test_degenerate_records_end_without_an_exception(name, kind):
         assert float(distance.amin(1).max()) < 1e-9
     else:
         assert float(distance.amin(1).max()) < 1e-9
+
+
+@pytest.mark.parametrize("setting", list(Setting))
+@pytest.mark.parametrize("with_gradient", [True, False])
+def test_those_that_suit_can_be_set_up_and_the_others_refuse(name, setting, with_gradient):
+    layer = plant(gaussian(4, 40, 1), width=100, setting=setting).layer
+    gradient = layer.bias_gradient if with_gradient else None
+    layer = LinearLayer("fc", layer.weight, layer.bias, layer.weight_gradient, gradient)
+    factors = factor_gradient(layer.weight_gradient, generator=seeded(0))
+    problem = build_problem(layer, factors, setting)
+    if suited([name], problem):
+        PROPOSERS[name](problem)
+    else:
+        with pytest.raises(ValueError, match=r"peeling|half-space"):
+            PROPOSERS[name](problem)

@@ -29,7 +29,14 @@ def suited(names: Iterable[str], problem: Problem) -> tuple[str, ...]:
         names: Of the registry.
         problem: The layer.
     """
-    return tuple(name for name in names if PROPOSERS[name].suits(problem))
+    # A bias without its gradient has a column of its own in the map.
+    whole = problem.activation_map.shape[1] == problem.batch_size
+    return tuple(
+        name
+        for name in names
+        if problem.setting in PROPOSERS[name].settings
+        and (whole or not PROPOSERS[name].needs_bias_gradient)
+    )
 
 
 __all__ = [

@@ -81,6 +81,7 @@ class DictionarySearch:
     unit = "descents"
     # A start is worth thousands of submatrices, which is what that filter and its budget count.
     by_sparsity = False
+    needs_bias_gradient = False
     settings = (Setting.SPARSE_GRADIENT, Setting.SPARSE_INPUT)
     # Seldom the quicker one: the better part of a core's minute, in single precision.
     joins_after = 2e12
@@ -113,11 +114,6 @@ class DictionarySearch:
         self._tolerance = screen_tolerance(
             problem, ROUNDED_TOLERANCE if rounds else SCREEN_TOLERANCE
         )
-
-    @classmethod
-    def suits(cls, problem: Problem) -> bool:
-        """Whether it can search this problem."""
-        return problem.setting in cls.settings
 
     def propose(
         self,

@@ -76,6 +76,7 @@ class HalfSpaceSearch:
 
     unit = "starts"
     by_sparsity = False
+    needs_bias_gradient = False
     settings = (Setting.SPARSE_GRADIENT,)
     joins_after = 0.0
 
@@ -92,11 +93,6 @@ class HalfSpaceSearch:
         basis, self._triangle = torch.linalg.qr(problem.unit_rows)
         self._rows = (basis * len(basis) ** 0.5).to(dtype)
         self._activation = problem.activation_map[problem.live]
-
-    @classmethod
-    def suits(cls, problem: Problem) -> bool:
-        """Whether it can search this problem."""
-        return problem.setting in cls.settings
 
     def propose(
         self,

@@ -70,6 +70,7 @@ class PeelingDecoder:
 
     unit = "neurons"
     by_sparsity = False
+    needs_bias_gradient = True
     settings = (Setting.SPARSE_GRADIENT,)
     joins_after = 0.0
 
@@ -98,12 +99,6 @@ class PeelingDecoder:
         # A pattern, a Gram matrix and its factor, in float64: at half the speed.
         self._row_cost = 4.0 * count * (size + size**2) + SMALL_MATRICES * size**3
         self._round_size = max(1, min(int(ROUND_COST / self._row_cost), ROUND_NUMBERS // count))
-
-    @classmethod
-    def suits(cls, problem: Problem) -> bool:
-        """Whether it can search this problem."""
-        sparse_gradient = problem.setting in cls.settings
-        return sparse_gradient and problem.activation_map.shape[1] == problem.batch_size
 
     def propose(
         self,

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from gradaudit.linear.problem import Problem, Setting
+from gradaudit.linear.problem import Setting
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,9 +55,9 @@ class Proposer(Protocol):
     def joins_after(self) -> float:
         """How much arithmetic the others get to do before it joins them, as `Proposals.cost`."""
 
-    @classmethod
-    def suits(cls, problem: Problem) -> bool:
-        """Whether it can search this problem."""
+    @property
+    def needs_bias_gradient(self) -> bool:
+        """Whether a layer with a bias must come with the gradient of the bias."""
 
     def propose(
         self,

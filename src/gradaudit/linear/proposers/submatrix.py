@@ -41,6 +41,7 @@ class SubmatrixSampler:
 
     unit = "submatrices"
     by_sparsity = True
+    needs_bias_gradient = False
     settings = (Setting.SPARSE_GRADIENT, Setting.SPARSE_INPUT)
     joins_after = 0.0
 
@@ -51,11 +52,6 @@ class SubmatrixSampler:
         self._largest_round = round_size
         self._round_size = min(FIRST_ROUND, round_size)
         self._tolerance = screen_tolerance(problem)
-
-    @classmethod
-    def suits(cls, problem: Problem) -> bool:
-        """Whether it can search this problem."""
-        return problem.setting in cls.settings
 
     def propose(
         self,
