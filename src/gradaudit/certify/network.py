@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Callable
 
@@ -12,6 +11,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from gradaudit.errors import GradauditError, InputError
+from gradaudit.models.loaded import load_model
 from gradaudit.models.losses import Loss, get_loss
 from gradaudit.update import Update, strip_wrappers
 
@@ -43,42 +43,11 @@ class Network:
         loss: str | Loss | Callable[[Tensor, Tensor], Tensor] = "cross_entropy",
         device: torch.device | str = "cpu",
     ) -> None:
-        # Torch runs no data-parallel wrapper with other weights than its own.
-        while isinstance(model, (nn.DataParallel, nn.parallel.DistributedDataParallel)):
-            model = model.module
-        # Tensors made in inference mode could not be differentiated later.
-        with torch.inference_mode(False):
-            self._model = copy.deepcopy(model).to(device=device, dtype=torch.float64).eval()
+        loaded = load_model(model, update, device=device)
+        self._model, self._tensors = loaded.module, loaded.tensors
+        self._observed = loaded.observed
         self.loss = get_loss(loss)
         self.layer = layer
-        names = strip_wrappers("model", dict(self._model.state_dict()))
-        own = dict(zip(names, self._model.state_dict(), strict=True))
-        self._tensors: dict[str, Tensor] = {}
-        for name, full in own.items():
-            tensor = update.weights.get(name)
-            if tensor is None:
-                if names[name].dtype.is_floating_point:
-                    raise InputError(
-                        "model",
-                        f"a parameter {name!r} that the update's weights do not have",
-                        "the model whose update this is",
-                    )
-                continue
-            if tensor.shape != names[name].shape:
-                raise InputError(
-                    "model",
-                    f"{name!r} of shape {tuple(names[name].shape)}",
-                    f"{tuple(tensor.shape)}, the update's",
-                    "give the model whose update this is",
-                )
-            with torch.inference_mode(False):
-                self._tensors[full] = tensor.to(device=device, dtype=torch.float64, copy=True)
-        for name in update.observed:
-            if name not in own:
-                raise InputError(
-                    "model", f"no parameter {name!r}, which the update has", "the update's model"
-                )
-        self._observed = {own[name]: change for name, change in update.observed.items()}
         named = self._model.named_modules(remove_duplicate=False)
         modules = {_short(name): module for name, module in named}
         if layer not in modules:
