@@ -13,7 +13,7 @@ from gradaudit.errors import InputError
 from gradaudit.layers import plan_layers
 from gradaudit.models.losses import AUTO, Loss
 from gradaudit.result import AuditResult
-from gradaudit.session import NetworkMaker, Session
+from gradaudit.session import NetworkMaker, Session, Setup
 from gradaudit.update import Update
 
 
@@ -82,7 +82,7 @@ def audit(
         found = ", ".join(map(repr, names[:6])) or "none"
         raise InputError("layer", repr(layer), f"a fully connected layer of the update: {found}")
     generator = torch.Generator(place).manual_seed(seed)
-    state = Session(update, plan, attack, seed, generator, control, network_of, place)
+    state = Session(Setup(update, plan, attack, seed, generator, control, network_of, place))
     for candidate, role in plan.linear:
         state.visit(candidate, role, wanted=layer in ("auto", candidate.name))
     return state.result()

@@ -9,12 +9,12 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from gradaudit.certify.pattern import PatternEvidence, examine_pattern
+from gradaudit.certify.redundancy import firmness
 from gradaudit.evidence import Check
 from gradaudit.linear.partial import row_error
 from gradaudit.linear.problem import Problem
 from gradaudit.linear.tolerances import (
     CHANCE_LOG10,
-    FLOAT64_EPS,
     INFORMATIVE_RATIO,
     RESIDUAL_FACTOR,
     ZERO_ROUNDINGS,
@@ -22,11 +22,6 @@ from gradaudit.linear.tolerances import (
 
 # Rows decide what is known of the records' errors, which decides how large a remainder may be.
 PASSES = 2
-# Redundancy of a row (1 - leverage), or of two together, at which an error of it cannot be seen in
-# the remainders at all; its root is how much of a larger one can be.
-LEAST_REDUNDANCY = 1e-8
-# Two rows that together leave more than this share of what the weaker leaves alone are no pair.
-PAIR_SHARE = 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,26 +202,7 @@ class _Fit:
     ) -> tuple[Bool[Tensor, " r"], Float[Tensor, " r"], Float[Tensor, " r"]]:
         """Which records are firm, each one's error (norm), and what two wrong rows could add."""
         size = self.rows[explained].norm(dim=1) / noise[explained]
-        shares = (self.gradients[:, explained] / noise[explained]).T
-        columns = shares.norm(dim=0)
-        present = columns > 0
-        error = torch.full_like(columns, torch.inf)
-        hidden, firm = error.clone(), torch.zeros_like(present)
-        left, values, right = torch.linalg.svd(
-            shares[:, present] / columns[present], full_matrices=False
-        )
-        rank = int((values > ZERO_ROUNDINGS * FLOAT64_EPS * len(shares)).sum())
-        left, right = left[:, :rank], right[:rank]
-        # What the rest of the space could still add to a record leaves it undetermined.
-        determined = right.square().sum(0) > 1 - ZERO_ROUNDINGS * len(shares) * FLOAT64_EPS
-        inverse = (right.T / values[:rank]) @ left.T / columns[present, None]
-        spread = torch.where(determined, inverse.norm(dim=1), torch.inf)
-        redundancy = torch.eye(len(left)).to(left) - left @ left.T
-        unseen, most = _by_single_rows(redundancy, inverse, size, spread)
-        unseen_pairs, most_of_pairs = _by_pairs(redundancy, inverse, size, spread)
-        error[present], hidden[present] = spread, torch.maximum(most, most_of_pairs)
-        firm[present] = determined & ~unseen & ~unseen_pairs
-        return firm, error, hidden
+        return firmness((self.gradients[:, explained] / noise[explained]).T, size)
 
     def checks(
         self,
@@ -253,51 +229,6 @@ class _Fit:
                 "Their shares sum to the same rows' entries of the bias gradient.",
             ),
         )
-
-
-def _by_single_rows(
-    redundancy: Float[Tensor, "e e"],
-    inverse: Float[Tensor, "r e"],
-    size: Float[Tensor, " e"],
-    spread: Float[Tensor, " r"],
-) -> tuple[Bool[Tensor, " r"], Float[Tensor, " r"]]:
-    """Records that one row alone can move unseen, and how far one can move the others."""
-    own = redundancy.diagonal()
-    seen = own >= LEAST_REDUNDANCY
-    # A row cannot be more wrong than altogether.
-    unseen = ((inverse.abs() * size > spread[:, None]) & ~seen).any(1)
-    reach = torch.where(seen, RESIDUAL_FACTOR / own.clamp(min=LEAST_REDUNDANCY).sqrt(), 0.0)
-    return unseen, (inverse.abs() * reach).amax(1)
-
-
-def _by_pairs(
-    redundancy: Float[Tensor, "e e"],
-    inverse: Float[Tensor, "r e"],
-    size: Float[Tensor, " e"],
-    spread: Float[Tensor, " r"],
-) -> tuple[Bool[Tensor, " r"], Float[Tensor, " r"]]:
-    """Records that two rows together can move unseen, and how far two can move the others."""
-    own = redundancy.diagonal()
-    middle, half = (own[:, None] + own) / 2, (own[:, None] - own) / 2
-    smallest = middle - (half.square() + redundancy.square()).sqrt()
-    seen = own >= LEAST_REDUNDANCY
-    # Others add nothing to what the weaker of their rows says alone.
-    alone = torch.minimum(own[:, None], own)
-    close = (smallest < PAIR_SHARE * alone) & seen[:, None] & seen
-    first, second = torch.nonzero(close.triu(1)).T
-    if not len(first):
-        return torch.zeros_like(spread, dtype=torch.bool), torch.zeros_like(spread)
-    # The eigenvector of [[a, c], [c, d]] with eigenvalue l is (c, l - a).
-    ahead = redundancy[first, second]
-    value = smallest[first, second]
-    behind = value - own[first]
-    length = (ahead.square() + behind.square()).sqrt()
-    moved = (inverse[:, first] * ahead + inverse[:, second] * behind).abs() / length
-    seen = value >= LEAST_REDUNDANCY
-    largest = torch.maximum(size[first], size[second])
-    unseen = ((moved * largest > spread[:, None]) & ~seen).any(1)
-    reach = torch.where(seen, RESIDUAL_FACTOR / value.clamp(min=LEAST_REDUNDANCY).sqrt(), 0.0)
-    return unseen, (moved * reach).amax(1)
 
 
 def _worst(

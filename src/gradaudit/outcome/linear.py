@@ -1,34 +1,17 @@
-"""What one layer's attack came to, in the words of a result."""
+"""What a search through one linear layer came to, in the words of a result."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-
-from jaxtyping import Float
-from torch import Tensor
+from dataclasses import replace
 
 from gradaudit.certify import Verdict
-from gradaudit.evidence import (
-    ApproximateEvidence,
-    Certificate,
-    RecordEvidence,
-    Spectrum,
-    Status,
-)
+from gradaudit.evidence import ApproximateEvidence, Certificate, Status
 from gradaudit.linear.approximate import Approximation
 from gradaudit.linear.disaggregate import Batch
 from gradaudit.linear.invert import NOTHING_LEFT, Inversion
 from gradaudit.linear.problem import Problem
+from gradaudit.outcome.outcome import Outcome
 from gradaudit.theory import expected_submatrices
-from gradaudit.update import Update
-
-_ORDER = (
-    Status.NOT_APPLICABLE,
-    Status.NOT_RECOVERED,
-    Status.BUDGET_EXHAUSTED,
-    Status.PARTIAL,
-    Status.RECOVERED,
-)
 
 _MEANS = {
     "halfspace": "the half-space search, which uses the weights too",
@@ -36,67 +19,6 @@ _MEANS = {
     "spear": "SPEAR's submatrix sampling",
     "spear++": "SPEAR++'s descent towards sparse directions",
 }
-
-
-# How an assumption begins that says what was given and did not hold.
-UNCONFIRMED = "The network does not confirm the records"
-
-
-@dataclass(frozen=True)
-class Hypothesis:
-    """The network and the loss that records are tested with.
-
-    Attributes:
-        network_given: Whether the caller gave the network; it is a guess otherwise.
-        loss: The loss's name.
-        loss_given: Whether the caller named the loss; it is the usual one otherwise.
-    """
-
-    network_given: bool
-    loss: str
-    loss_given: bool
-
-    def __str__(self) -> str:
-        network = "as given" if self.network_given else "guessed from the weights' shapes, ReLU"
-        loss = "as given" if self.loss_given else "not given, the usual one for its outputs"
-        return f"network {network}; loss {self.loss}, {loss}"
-
-
-@dataclass(frozen=True, eq=False)
-class Outcome:
-    """The part of a result that one layer decides; fields as in `AuditResult`.
-
-    Attributes:
-        role: The layer's role, ``"input"``, ``"interior"`` or ``"output"``.
-        inversion: What the search returned, if one ran.
-        notes: Remarks for the list of assumptions.
-        not_estimated: Of how many records found there is not even an estimate, by the reason.
-    """
-
-    status: Status
-    cause: str
-    remedy: str
-    layer: str | None = None
-    role: str = ""
-    batch_size: int | None = None
-    spectrum: Spectrum | None = None
-    records: Float[Tensor, "b n"] | None = None
-    gradients: Float[Tensor, "m b"] | None = None
-    scale_identified: bool = True
-    evidence: tuple[RecordEvidence, ...] = ()
-    certificate: Certificate = field(default_factory=Certificate)
-    attack: str = "none"
-    attack_reason: str = ""
-    setting: str = ""
-    inversion: Inversion | None = None
-    notes: tuple[str, ...] = ()
-    approximate_records: Float[Tensor, "a n"] | None = None
-    approximate_evidence: tuple[ApproximateEvidence, ...] = ()
-    not_estimated: dict[str, float] = field(default_factory=dict)
-
-    def rank(self) -> int:
-        """How much was established, for choosing between layers."""
-        return _ORDER.index(self.status)
 
 
 def describe(
@@ -147,14 +69,11 @@ def describe(
             else f"{size} records: {_reason(proposers)}"
         ),
         setting="" if single else problem.setting.value,
-        inversion=inversion,
         notes=verdict.notes if verdict else (),
         approximate_records=approximation.records.cpu() if approximation and known else None,
         approximate_evidence=known,
-        not_estimated={
-            f"not estimated, as {why}": float(count)
-            for why, count in (approximation.skipped if approximation else {}).items()
-        },
+        counters={**inversion.counters, **_not_estimated(approximation)},
+        seconds=inversion.seconds,
     )
 
 
@@ -185,6 +104,12 @@ def _evidence(approximation: Approximation | None) -> tuple[ApproximateEvidence,
     errors = approximation.estimated_error
     pairs = zip(errors.tolist(), (errors / sizes).tolist(), strict=True)
     return tuple(ApproximateEvidence(error, relative) for error, relative in pairs)
+
+
+def _not_estimated(approximation: Approximation | None) -> dict[str, float]:
+    """Of how many records found there is not even an estimate, by the reason."""
+    skipped = approximation.skipped if approximation else {}
+    return {f"not estimated, as {why}": float(count) for why, count in skipped.items()}
 
 
 def _known(evidence: tuple[ApproximateEvidence, ...], recovered: int) -> str:
@@ -290,54 +215,3 @@ def _more_time(problem: Problem, inversion: Inversion) -> str:
         f"Allow a larger budget{said}. An unfinished search does not show that the update "
         "withstands it."
     )
-
-
-def assumptions(outcome: Outcome, update: Update, hypothesis: Hypothesis) -> tuple[str, ...]:
-    """What the attacker was assumed to know, and what the proof rests on.
-
-    Args:
-        outcome: What the result reports.
-        update: What was audited.
-        hypothesis: The network and loss that the records were tested with. Of a guess that is
-            not confirmed nothing is said, unless the caller named the loss.
-    """
-    observed = "gradient" if update.observed_kind == "gradient" else "difference of weights"
-    lines = [
-        "The attacker sees one client's update in the clear and the weights it was computed with "
-        "(an honest-but-curious server).",
-        f"The update is the {observed} of a single batch (one step of FedSGD).",
-        "The order of records in a batch leaves no trace in a gradient and is not recovered.",
-    ]
-    if outcome.inversion is None:
-        return tuple(lines)
-    lines.append(
-        "Records whose share of the gradient lies below the noise or rounding threshold are not "
-        "visible; records that are identical, or alike to within that threshold, appear as one, "
-        "their weighted mean."
-    )
-    if outcome.attack == "closed_form":
-        lines.append(
-            "Rank one means one record, or several that are indistinguishable: with proportional "
-            "loss gradients and the same active neurons their weighted mean looks like one record."
-        )
-    else:
-        lines.append(
-            f"{outcome.setting[0].upper()}{outcome.setting[1:]}; the certificate tests this."
-        )
-    if outcome.role != "input":
-        lines.append(
-            "The layer is not the first one: what is recovered are its inputs, features of the "
-            "records."
-        )
-    given = hypothesis.network_given or hypothesis.loss_given
-    if outcome.certificate.kind in ("full_gradient", "activation_gradient", "explained_rows"):
-        lines.append(f"The recomputed gradient confirms the model ({hypothesis}).")
-        lines.extend(outcome.notes)
-    elif given and outcome.status.leak_proven:
-        reason = " ".join(outcome.notes)
-        lines.append(
-            f"{UNCONFIRMED} ({hypothesis}); the proof rests on the layer alone. {reason}".rstrip()
-        )
-    elif given:
-        lines.extend(outcome.notes)
-    return tuple(lines)

@@ -15,11 +15,11 @@ from report.material import approximate, every_status, recovered, spectrum, tabl
 
 from gradaudit import evidence as evidence_module
 from gradaudit import preprocessing as preprocessing_module
-from gradaudit import result as result_module
 from gradaudit.errors import InputError
 from gradaudit.evidence import Certificate, Check, RecordEvidence, SearchReport, Status
 from gradaudit.preprocessing import Preprocessing
 from gradaudit.result import AuditResult
+from gradaudit.result import file as file_module
 from gradaudit.tensorfile import sha256_of, write_tensors
 
 SCHEMA = json.loads(
@@ -359,7 +359,7 @@ def test_numbers_too_large_for_a_double(saved):
 
 
 def test_huge_files_are_refused_unread(saved, monkeypatch):
-    monkeypatch.setattr(result_module, "MAX_JSON_BYTES", 100)
+    monkeypatch.setattr(file_module, "MAX_JSON_BYTES", 100)
     assert "too large" in one_line(saved)
 
 

@@ -10,27 +10,10 @@ from gradaudit.evidence import Certificate, RecordEvidence, Status
 from gradaudit.linear.approximate import Approximation
 from gradaudit.linear.disaggregate import Batch
 from gradaudit.linear.invert import NOTHING_LEFT, Inversion
-from gradaudit.outcome import UNCONFIRMED, Hypothesis, Outcome, assumptions, describe
+from gradaudit.outcome import Outcome, describe
+from outcome.material import outcome
 
-GIVEN = Hypothesis(True, "cross_entropy", False)
-GUESSED = Hypothesis(False, "cross_entropy", False)
 STOPPED = "the time budget of 5 seconds is used up"
-
-
-def outcome(certified: int, *, size: int = 3, stopped: str = "", found: bool = True, role="input"):
-    """What becomes of a search that certified so many records of the true batch."""
-    sample = case(size)
-    verdict = sample.judge(sample.inputs)
-    evidence = tuple(
-        RecordEvidence(j < certified, estimated_error=1e-9, reason="" if j < certified else "Why.")
-        for j in range(size)
-    )
-    verdict = replace(verdict, evidence=evidence, certificate=Certificate("layer"))
-    batch = Batch(sample.inputs, verdict.gradients, sample.inputs[:, :size], True)
-    inversion = Inversion(batch if found else None, size if found else 1, 1.0, stopped)
-    return describe(
-        sample.problem, role, inversion, verdict if found else None, ("halfspace", "spear")
-    )
 
 
 @pytest.mark.parametrize(
@@ -97,7 +80,7 @@ def test_estimates_are_said_but_prove_nothing():
         "1 more is known approximately, to within 7% of its size."
     )
     assert "approximately" not in part(1).cause
-    assert made.not_estimated == {"not estimated, as it is not bounded": 1.0}
+    assert made.counters == {"not estimated, as it is not bounded": 1.0}
 
 
 def test_words_for_one_and_for_many():
@@ -120,44 +103,3 @@ def test_more_certified_ranks_higher():
     ranks = [made.rank() for made in order]
     assert ranks == sorted(set(ranks))
     assert Outcome(Status.NOT_APPLICABLE, "", "").rank() < ranks[0]
-
-
-def test_assumptions_say_what_the_attacker_has():
-    sample = case(3)
-    lines = assumptions(outcome(3), sample.update, GIVEN)
-    assert "honest-but-curious" in lines[0]
-    assert any("order of records" in line for line in lines)
-    assert any("ReLU follows the layer" in line for line in lines)
-    assert not any("guessed" in line for line in lines)
-    interior = assumptions(outcome(3, role="interior"), sample.update, GIVEN)
-    assert any("not the first one" in line for line in interior)
-    single = assumptions(outcome(1, size=1), sample.update, GIVEN)
-    assert any("Rank one means one record" in line for line in single)
-    nothing = Outcome(Status.NOT_APPLICABLE, "", "")
-    assert len(assumptions(nothing, sample.update, GUESSED)) == 3
-
-
-def test_assumptions_say_which_model_was_confirmed():
-    update = case(3).update
-    made = replace(outcome(3), notes=("A remark.",))
-    confirmed = replace(made, certificate=Certificate("full_gradient"))
-    usual = Hypothesis(False, "binary_cross_entropy", False)
-    line, note = assumptions(confirmed, update, usual)[-2:]
-    assert "guessed" in line
-    assert "binary_cross_entropy, not given" in line
-    assert note == "A remark."
-    assert not any("guessed" in line for line in assumptions(made, update, usual))
-
-
-@pytest.mark.parametrize("hypothesis", [GIVEN, Hypothesis(False, "mse", True)])
-def test_what_was_given_and_does_not_hold_is_said(hypothesis):
-    update = case(3).update
-    made = replace(outcome(3), notes=("A remark.",))
-    line = assumptions(made, update, hypothesis)[-1]
-    assert line.startswith(UNCONFIRMED)
-    assert hypothesis.loss in line
-    assert "as given" in line
-    assert line.endswith("the layer alone. A remark.")
-    # Where nothing is proven, there is no proof that could rest on anything.
-    failed = assumptions(replace(outcome(0), notes=("A remark.",)), update, hypothesis)
-    assert failed[-1] == "A remark."

@@ -1,0 +1,82 @@
+"""What the attacker was assumed to know, and what the proof rests on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gradaudit.outcome.outcome import Outcome
+from gradaudit.update import Update
+
+# How an assumption begins that says what was given and did not hold.
+UNCONFIRMED = "The network does not confirm the records"
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """The network and the loss that records are tested with.
+
+    Attributes:
+        network_given: Whether the caller gave the network; it is a guess otherwise.
+        loss: The loss's name.
+        loss_given: Whether the caller named the loss; it is the usual one otherwise.
+    """
+
+    network_given: bool
+    loss: str
+    loss_given: bool
+
+    def __str__(self) -> str:
+        network = "as given" if self.network_given else "guessed from the weights' shapes, ReLU"
+        loss = "as given" if self.loss_given else "not given, the usual one for its outputs"
+        return f"network {network}; loss {self.loss}, {loss}"
+
+
+def assumptions(outcome: Outcome, update: Update, hypothesis: Hypothesis) -> tuple[str, ...]:
+    """What the attacker was assumed to know, and what the proof rests on.
+
+    Args:
+        outcome: What the result reports.
+        update: What was audited.
+        hypothesis: The network and loss that the records were tested with. Of a guess that is
+            not confirmed nothing is said, unless the caller named the loss.
+    """
+    observed = "gradient" if update.observed_kind == "gradient" else "difference of weights"
+    lines = [
+        "The attacker sees one client's update in the clear and the weights it was computed with "
+        "(an honest-but-curious server).",
+        f"The update is the {observed} of a single batch (one step of FedSGD).",
+        "The order of records in a batch leaves no trace in a gradient and is not recovered.",
+    ]
+    if not outcome.ran:
+        return tuple(lines)
+    lines.append(
+        "Records whose share of the gradient lies below the noise or rounding threshold are not "
+        "visible; records that are identical, or alike to within that threshold, appear as one, "
+        "their weighted mean."
+    )
+    if outcome.attack == "closed_form":
+        lines.append(
+            "Rank one means one record, or several that are indistinguishable: with proportional "
+            "loss gradients and the same active neurons their weighted mean looks like one record."
+        )
+    else:
+        lines.append(
+            f"{outcome.setting[0].upper()}{outcome.setting[1:]}; the certificate tests this."
+        )
+    if outcome.role != "input":
+        lines.append(
+            "The layer is not the first one: what is recovered are its inputs, features of the "
+            "records."
+        )
+    given = hypothesis.network_given or hypothesis.loss_given
+    if outcome.certificate.kind in ("full_gradient", "activation_gradient", "explained_rows"):
+        lines.append(f"The recomputed gradient confirms the model ({hypothesis}).")
+        lines.extend(outcome.notes)
+    elif given and outcome.status.leak_proven:
+        reason = " ".join(outcome.notes)
+        lines.append(
+            f"{UNCONFIRMED} ({hypothesis}); the proof rests on the layer alone. {reason}".rstrip()
+        )
+    elif given:
+        lines.extend(outcome.notes)
+    return tuple(lines)

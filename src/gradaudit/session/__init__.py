@@ -1,0 +1,6 @@
+"""One audit under way: what it works on, the attacks it tries, the best that came of them."""
+
+from gradaudit.session.session import Session
+from gradaudit.session.setup import NetworkMaker, Setup
+
+__all__ = ["NetworkMaker", "Session", "Setup"]

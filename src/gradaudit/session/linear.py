@@ -1,0 +1,174 @@
+"""The attack on one linear layer, from applicability to the judgement of what it found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from gradaudit.applicability import Refusal, attempts_for, proposers_for, refusal
+from gradaudit.budget import Control
+from gradaudit.certify import Network, Verdict, certify, certify_partial
+from gradaudit.evidence import Status
+from gradaudit.layers import is_output
+from gradaudit.linear.approximate import Approximation, approximate
+from gradaudit.linear.closed_form import invert_single
+from gradaudit.linear.disaggregate import Batch
+from gradaudit.linear.factor import Factors, factor_gradient
+from gradaudit.linear.invert import Inversion, invert
+from gradaudit.linear.problem import Problem, build_problem
+from gradaudit.linear.proposers import suited
+from gradaudit.outcome import Outcome, describe
+from gradaudit.session.setup import Setup
+from gradaudit.update import LinearLayer
+
+
+@dataclass(frozen=True)
+class LinearAttack:
+    """The search through one linear layer after another."""
+
+    setup: Setup
+
+    def run(self, layer: LinearLayer, role: str) -> Outcome:
+        """Attack one layer, or say why it cannot be.
+
+        Args:
+            layer: As observed.
+            role: ``"input"``, ``"interior"`` or ``"output"``.
+        """
+        self.setup.control.report(f"layer {layer.name}: factoring the gradient")
+        output = is_output(self.setup.plan, layer)
+        layer = _moved(layer, self.setup.place)
+        factors = factor_gradient(
+            layer.weight_gradient, generator=self.setup.generator, output_layer=output
+        )
+        refused = refusal(layer, factors, self.setup.attack)
+        if refused is not None:
+            return _refused(layer, role, factors, refused)
+        best: Outcome | None = None
+        live = layer.weight_gradient != 0
+        settings = attempts_for(
+            role,
+            output,
+            factors,
+            live=(int(live.any(1).sum()), int(live.any(0).sum())),
+            attack=self.setup.attack,
+        )
+        if isinstance(settings, Refusal):
+            return _refused(layer, role, factors, settings)
+        for place, setting in enumerate(settings):
+            problem = build_problem(layer, factors, setting)
+            share = 1.0 / (len(settings) - place)
+            outcome = self._attempt(problem, role, self.setup.control.share(share))
+            if best is None or outcome.rank() > best.rank():
+                best = outcome
+            if best.status.leak_proven or self.setup.control.stop_reason() is not None:
+                break
+        assert best is not None  # noqa: S101 - every role has a setting
+        return best
+
+    def _attempt(self, problem: Problem, role: str, control: Control) -> Outcome:
+        proposers = suited(
+            proposers_for(self.setup.attack, problem.setting, problem.batch_size), problem
+        )
+        if problem.batch_size == 1:
+            inversion = invert_single(problem)
+        else:
+            inversion = invert(
+                problem,
+                proposer=proposers,
+                generator=self.setup.generator,
+                control=control,
+                accept=lambda batch: (
+                    self._judge(problem, batch, None).recovered == len(batch.records)
+                ),
+            )
+        verdict = None
+        if inversion.batch is not None:
+            control.report(f"layer {problem.layer.name}: certifying")
+            verdict = self._judge(problem, inversion.batch, self._network(problem))
+            return describe(problem, role, inversion, verdict, proposers)
+        verdict, estimates = self._parts(problem, inversion)
+        return describe(problem, role, inversion, verdict, proposers, approximation=estimates)
+
+    def _parts(
+        self, problem: Problem, inversion: Inversion
+    ) -> tuple[Verdict | None, Approximation | None]:
+        """What can be said of single records when directions are missing."""
+        directions, part = inversion.directions, inversion.partial
+        if directions is None:
+            return None, None
+        self.setup.control.report(f"layer {problem.layer.name}: what is known of single records")
+        wanted = torch.ones(len(directions), dtype=torch.bool, device=directions.device)
+        verdict = None
+        if part is not None:
+            verdict = certify_partial(
+                problem,
+                part,
+                missing=problem.batch_size - len(directions),
+                network=self._network(problem),
+                image_shape=self.setup.image_shape,
+                sign=self.setup.sign,
+            )
+            # The part's directions are some of the same, row by row.
+            proven = part.directions[[record.recovered for record in verdict.evidence]]
+            wanted = ~(directions[:, None] == proven[None]).all(2).any(1)
+        return verdict, approximate(
+            problem,
+            directions,
+            wanted,
+            generator=self.setup.generator,
+            interrupted=lambda: self.setup.control.interrupted,
+        )
+
+    def _network(self, problem: Problem) -> Network | None:
+        return self.setup.network_of(problem.layer.name)
+
+    def _judge(self, problem: Problem, batch: Batch, network: Network | None) -> Verdict:
+        return certify(
+            problem,
+            batch.records,
+            scale_identified=batch.scale_identified,
+            network=network,
+            image_shape=self.setup.image_shape,
+            sign=self.setup.sign,
+            total=self.setup.total_weight,
+            following=self._following(problem.layer.name),
+        )
+
+    def _following(self, name: str) -> Tensor | None:
+        """The linear function that the later layers would be without activations."""
+        names = [layer.name for layer, _ in self.setup.plan.linear]
+        product: Tensor | None = None
+        # From the outputs backwards: they are few, and so are the product's rows all the way.
+        for layer, _ in reversed(self.setup.plan.linear[names.index(name) + 1 :]):
+            weight = layer.weight.to(self.setup.place, torch.float64)
+            if product is not None and product.shape[1] != len(weight):
+                return None
+            product = weight if product is None else product @ weight
+        return product
+
+
+def _moved(layer: LinearLayer, place: torch.device) -> LinearLayer:
+    bias, change = layer.bias, layer.bias_gradient
+    return LinearLayer(
+        layer.name,
+        layer.weight.to(place),
+        None if bias is None else bias.to(place),
+        layer.weight_gradient.to(place),
+        None if change is None else change.to(place),
+    )
+
+
+def _refused(layer: LinearLayer, role: str, factors: Factors, refused: Refusal) -> Outcome:
+    spectrum = factors.spectrum
+    return Outcome(
+        status=Status.NOT_APPLICABLE,
+        cause=refused.cause,
+        remedy=refused.remedy,
+        layer=layer.name,
+        role=role,
+        batch_size=factors.rank if spectrum.has_gap else None,
+        spectrum=spectrum,
+    )

@@ -1,0 +1,137 @@
+"""One audit under way: layer by layer, keeping the best outcome."""
+
+from __future__ import annotations
+
+import platform
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timezone
+
+import numpy as np
+import scipy
+import torch
+
+from gradaudit.budget import Control
+from gradaudit.evidence import LayerReport, SearchReport, Status
+from gradaudit.outcome import Outcome, assumptions
+from gradaudit.result import AuditResult
+from gradaudit.session.linear import LinearAttack
+from gradaudit.session.setup import Setup
+from gradaudit.update import LinearLayer
+from gradaudit.version import __version__
+
+
+@dataclass
+class Session:
+    """One audit under way: visits layers and keeps the best outcome."""
+
+    setup: Setup
+    reports: list[LayerReport] = field(default_factory=list)
+    best: Outcome | None = None
+
+    def visit(self, layer: LinearLayer, role: str, *, wanted: bool) -> None:
+        """Examine one layer, and attack it unless a leak is proven already."""
+        if not wanted:
+            self._note(layer, role, "Not asked for.")
+            return
+        if self.best is not None and self.best.status.leak_proven:
+            self._note(
+                layer,
+                role,
+                f"Not attacked: layer {self.best.layer!r} already gave records; "
+                f"name it to analyse it.",
+            )
+            return
+        if self.setup.control.stop_reason() is not None:
+            self._note(layer, role, "Not reached before the search had to end.")
+            return
+        outcome = LinearAttack(self.setup).run(layer, role)
+        self._note(layer, role, outcome.cause, outcome)
+        if self.best is None or outcome.rank() > self.best.rank():
+            self.best = outcome
+
+    def _note(
+        self,
+        layer: LinearLayer,
+        role: str,
+        reason: str,
+        outcome: Outcome | None = None,
+    ) -> None:
+        self.reports.append(
+            LayerReport(
+                layer.name,
+                layer.shape,
+                role,
+                analysed=outcome is not None and outcome.ran,
+                outcome=outcome.status if outcome else None,
+                reason=reason,
+                spectrum=outcome.spectrum if outcome else None,
+            )
+        )
+
+    def result(self) -> AuditResult:
+        """The best outcome, with everything that was examined on the way."""
+        others = tuple(
+            LayerReport(name, shape, "other", False, None, reason)
+            for name, shape, reason in self.setup.plan.other
+        )
+        outcome = self.best or _nothing_to_attack(self.setup.control)
+        return AuditResult(
+            status=outcome.status,
+            cause=outcome.cause,
+            remedy=outcome.remedy,
+            layer=outcome.layer,
+            batch_size=outcome.batch_size,
+            spectrum=outcome.spectrum,
+            records=outcome.records,
+            activation_gradients=outcome.gradients,
+            scale_identified=outcome.scale_identified,
+            approximate_records=outcome.approximate_records,
+            approximate_evidence=outcome.approximate_evidence,
+            evidence=outcome.evidence,
+            certificate=outcome.certificate,
+            layers=tuple(self.reports) + others,
+            search=self._search(outcome),
+            assumptions=assumptions(outcome, self.setup.update, self.setup.network_of.hypothesis),
+            preprocessing=self.setup.update.preprocessing if outcome.role == "input" else None,
+            update_sha256=self.setup.update.sha256(),
+            source=self.setup.update.source,
+            created=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        )
+
+    def _search(self, outcome: Outcome) -> SearchReport:
+        dtypes = {str(t.dtype).removeprefix("torch.") for t in self.setup.update.observed.values()}
+        report = SearchReport(
+            seed=self.setup.seed,
+            device=str(self.setup.place),
+            observed_dtype=", ".join(sorted(dtypes)),
+            versions={
+                "gradaudit": __version__,
+                "torch": torch.__version__,
+                "numpy": np.__version__,
+                "scipy": scipy.__version__,
+                "python": platform.python_version(),
+            },
+        )
+        if not outcome.ran:
+            return report
+        return replace(
+            report,
+            attack=outcome.attack,
+            reason=outcome.attack_reason,
+            setting=outcome.setting,
+            counters=outcome.counters,
+            seconds={**outcome.seconds, "total": self.setup.control.elapsed_seconds},
+        )
+
+
+def _nothing_to_attack(control: Control) -> Outcome:
+    stopped = control.stop_reason()
+    if stopped is not None:
+        return Outcome(
+            Status.BUDGET_EXHAUSTED, f"Before any layer was reached: {stopped}.", "Allow more time."
+        )
+    return Outcome(
+        Status.NOT_APPLICABLE,
+        "The update has no fully connected layer.",
+        "Capture the fully connected layers too; convolutions need another attack.",
+    )

@@ -1,0 +1,96 @@
+"""What all attacks of one audit share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, nn
+
+from gradaudit.budget import Control
+from gradaudit.certify import Network
+from gradaudit.layers import LayerPlan
+from gradaudit.models.losses import AUTO, Loss, get_loss, usual_loss
+from gradaudit.outcome import Hypothesis
+from gradaudit.update import Update
+
+
+@dataclass
+class NetworkMaker:
+    """Builds the network for one layer's certification: the given one, or the guess.
+
+    The loss is the given one too, or else that which is usual for the outputs of a chain of layers.
+    """
+
+    update: Update
+    plan: LayerPlan
+    model: nn.Module | None
+    loss: str | Loss | Callable[[Tensor, Tensor], Tensor]
+    place: torch.device
+    hypothesis: Hypothesis = field(init=False)
+
+    def __post_init__(self) -> None:
+        given = not isinstance(self.loss, str) or self.loss != AUTO
+        self.loss = get_loss(self.loss if given else usual_loss(self._outputs()))
+        self.hypothesis = Hypothesis(self.model is not None, self.loss.name, given)
+        if self.model is not None and self.plan.linear:
+            # A wrong model is bad input, and better said before a search than after it.
+            self(self.plan.linear[0][0].name)
+
+    def _outputs(self) -> int | None:
+        guess = self.plan.guess
+        if guess.model is None:
+            return None
+        return len(guess.model.get_parameter(f"{guess.layers[-1]}.weight".lstrip(".")))
+
+    def __call__(self, layer: str) -> Network | None:
+        """The network for records of one layer, or None where there is no model."""
+        model = self.plan.guess.model if self.model is None else self.model
+        if model is None:
+            return None
+        return Network(model, self.update, layer=layer, loss=self.loss, device=self.place)
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What an audit works on, and within which limits.
+
+    Attributes:
+        update: What was observed.
+        plan: Its layers by role.
+        attack: As asked for.
+        seed: Of every random choice.
+        generator: Seeded so, on the device.
+        control: Watches the time, and reports.
+        network_of: Builds the network, if there is one.
+        place: The device.
+    """
+
+    update: Update
+    plan: LayerPlan
+    attack: str
+    seed: int
+    generator: torch.Generator
+    control: Control
+    network_of: NetworkMaker
+    place: torch.device
+
+    @property
+    def image_shape(self) -> tuple[int, ...] | None:
+        """A record's shape as an image, where it is known."""
+        preprocessing = self.update.preprocessing
+        return preprocessing.image_shape if preprocessing else None
+
+    @property
+    def sign(self) -> float:
+        """Of the update against the gradient."""
+        return 1.0 if self.update.observed_kind == "gradient" else -1.0
+
+    @property
+    def total_weight(self) -> float | None:
+        """What the update multiplies a mean gradient by, if it is what it says it is."""
+        if self.update.observed_kind == "gradient":
+            return 1.0
+        rate = self.update.step.learning_rate
+        return None if rate is None else -rate
