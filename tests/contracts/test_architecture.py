@@ -20,6 +20,8 @@ LEVELS = (
     ("update", "truth", "result"),
     ("theory",),
     ("data", "models", "metrics", "linear"),
+    ("chain",),
+    ("rgap",),
     ("certify", "clients", "capture"),
     ("layers", "applicability", "outcome"),
     ("session",),
@@ -35,6 +37,8 @@ LEVEL = {part: number for number, parts in enumerate(LEVELS) for part in parts}
 # something that it imports.
 CLOSED = {
     "linear": {"truth", "metrics", "clients", "data"},
+    "chain": {"truth", "metrics", "clients", "data"},
+    "rgap": {"truth", "metrics", "clients", "data"},
     "certify": {"truth", "metrics", "clients", "data"},
     "layers": {"truth", "metrics", "clients", "data", "capture"},
     "applicability": {"truth", "metrics", "clients", "data", "capture"},
