@@ -3,19 +3,35 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import nn
 
 from gradaudit.errors import InputError
-from gradaudit.models.mlp import ACTIVATIONS, INITIALISATIONS, mlp
+from gradaudit.models.cnn6 import cnn6, cnn6_d
+from gradaudit.models.initialise import ACTIVATIONS, INITIALISATIONS
+from gradaudit.models.lenet import lenet
+from gradaudit.models.mlp import mlp
+from gradaudit.models.resnet import resnet18
+from gradaudit.models.vgg import vgg_small
 from gradaudit.options import Options, split_options
 
-_EXPECTED = "'mlp:INPUTS-WIDTH-...-OUTPUTS' or 'package.module:factory'"
+NAMED: dict[str, Callable[..., nn.Module]] = {
+    "lenet": lenet,
+    "cnn6": cnn6,
+    "cnn6_d": cnn6_d,
+    "vgg_small": vgg_small,
+    "resnet18": resnet18,
+}
+_EXPECTED = (
+    f"'mlp:INPUTS-WIDTH-...-OUTPUTS', 'package.module:factory', or one of {', '.join(NAMED)}"
+)
 
 
 def parse_model(text: str, *, seed: int = 0, generator: torch.Generator | None = None) -> nn.Module:
@@ -23,6 +39,8 @@ def parse_model(text: str, *, seed: int = 0, generator: torch.Generator | None =
 
     - ``mlp:3072-200-200-10`` is `mlp`, with ``activation``, ``bias``, ``init``, ``init_std`` and
       ``dtype`` as options: ``mlp:3072-200-10?activation=tanh&init=normal&init_std=0.5``.
+    - ``lenet``, ``cnn6``, ``cnn6_d``, ``vgg_small`` and ``resnet18`` are the functions of that
+      name, with their arguments as options: ``resnet18?input_shape=3,16,16&without_skip=3``.
     - ``package.module:factory`` imports the module, from the current folder too, and calls the
       factory without arguments, or takes the object if it is a ``torch.nn.Module`` already. This
       runs that module's code. What the factory draws from torch's global generator is determined
@@ -44,6 +62,8 @@ def parse_model(text: str, *, seed: int = 0, generator: torch.Generator | None =
         Tanh()
     """
     name, options = split_options("model", text)
+    if name in NAMED:
+        return _parse_named(name, options, seed, generator)
     family, colon, rest = name.partition(":")
     if not colon or not family or not rest:
         raise InputError("model", repr(text), _EXPECTED)
@@ -65,24 +85,46 @@ def _parse_mlp(
         raise InputError("model", repr(text), "sizes such as 3072-200-10") from error
     if len(sizes) < 2:
         raise InputError("model", repr(text), "at least inputs and outputs, such as 3072-10")
-    activation = options.choice("activation", tuple(ACTIVATIONS), "relu")
-    bias = options.flag("bias", True)
-    init = options.choice("init", INITIALISATIONS, "pytorch")
-    init_std = options.number("init_std")
-    dtype = options.text("dtype", "float32")
+    style = _style(options, {"activation": "relu", "bias": True})
     options.finish()
-    return mlp(
-        sizes[0],
-        sizes[1:-1],
-        sizes[-1],
-        activation=activation,
-        bias=bias,
-        init=init,
-        init_std=init_std,
-        generator=generator,
-        seed=seed,
-        dtype=dtype,
-    )
+    return mlp(sizes[0], sizes[1:-1], sizes[-1], generator=generator, seed=seed, **style)
+
+
+def _parse_named(
+    name: str, options: Options, seed: int, generator: torch.Generator | None
+) -> nn.Module:
+    function = NAMED[name]
+    usual = {key: p.default for key, p in inspect.signature(function).parameters.items()}
+    given = _style(options, usual)
+    given["num_classes"] = options.integer("num_classes", usual["num_classes"])
+    if options.given("input_shape"):
+        given["input_shape"] = _whole_numbers(options, "input_shape")
+    if "without_skip" in usual:
+        given["without_skip"] = _whole_numbers(options, "without_skip")
+    for key in {"width", "hidden"} & set(usual):
+        given[key] = options.integer(key, usual[key])
+    for key in {"halving", "normalisation"} & set(usual):
+        given[key] = options.text(key, usual[key])
+    options.finish()
+    return function(generator=generator, seed=seed, **given)
+
+
+def _style(options: Options, usual: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that all networks have."""
+    return {
+        "activation": options.choice("activation", tuple(ACTIVATIONS), usual["activation"]),
+        "bias": options.flag("bias", usual["bias"]),
+        "init": options.choice("init", INITIALISATIONS, "pytorch"),
+        "init_std": options.number("init_std"),
+        "dtype": options.text("dtype", "float32"),
+    }
+
+
+def _whole_numbers(options: Options, key: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(number) for number in options.names(key))
+    except ValueError as error:
+        raise InputError(f"model option {key!r}", repr(options.text(key, "")), "1,2,3") from error
 
 
 def _import_model(text: str, module_name: str, attribute: str, seed: int) -> nn.Module:
