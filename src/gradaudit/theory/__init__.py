@@ -1,5 +1,7 @@
 """Theory of the attacks, without torch: probabilities, thresholds and expected costs."""
 
+from gradaudit.theory.measured import measure_rank, measuring_work
+from gradaudit.theory.ranks import Convolution, LayerRank, layer_rank
 from gradaudit.theory.separability import log10_separable_by_chance
 from gradaudit.theory.spear import (
     coupon_collector,
@@ -10,10 +12,15 @@ from gradaudit.theory.spear import (
 )
 
 __all__ = [
+    "Convolution",
+    "LayerRank",
     "coupon_collector",
     "expected_submatrices",
     "false_rejection_rate",
     "hit_probability",
+    "layer_rank",
     "log10_separable_by_chance",
+    "measure_rank",
+    "measuring_work",
     "sparsity_threshold",
 ]
