@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor
 from torch.nn import functional
@@ -190,7 +191,8 @@ def _binary_cross_entropy(outputs: Tensor, labels: Tensor) -> Tensor:
 
 def _mse(outputs: Tensor, labels: Tensor) -> Tensor:
     if _is_classes(labels) and outputs.ndim == 2 and outputs.shape[1] > 1:
-        labels = functional.one_hot(labels.long(), outputs.shape[1])
+        # one_hot looks at values, which torch.func's vmap forbids.
+        labels = labels[:, None] == torch.arange(outputs.shape[1], device=labels.device)
     difference = outputs - labels.reshape(outputs.shape).to(outputs.dtype)
     return difference.reshape(len(outputs), -1).square().mean(dim=1)
 
