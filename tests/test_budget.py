@@ -108,3 +108,17 @@ def test_the_clock_starts_when_the_control_is_made():
     time.sleep(0.02)
     assert running.stop_reason() is not None
     running.report("nobody listens")
+
+
+@pytest.mark.parametrize(("seconds", "grace"), [(5, 2.0), (600, 60.0)])
+def test_what_follows_a_search_has_a_grace(seconds, grace, clock):
+    running = control(clock, Budget(seconds=seconds))
+    part = running.share(0.5)
+    clock.now += seconds + grace - 0.1
+    assert running.stop_reason() is not None
+    assert running.overtime_reason() is part.overtime_reason() is None
+    clock.now += 0.2
+    assert running.overtime_reason() == part.overtime_reason() == "the time was up"
+    running.interrupt()
+    assert running.overtime_reason() == "the search was interrupted"
+    assert control(clock, Budget(seconds=None)).overtime_reason() is None

@@ -72,12 +72,12 @@ def _unfit(layer: LinearLayer, factors: Factors, attack: str) -> Refusal | None:
         return Refusal(
             f"Layer {layer.name!r} has a bias whose gradient was not observed, so that a record's "
             "scale against it is unknown, and with it which neurons the record fires.",
-            "Capture the bias's gradient too, or use attack='auto'.",
+            "Capture the bias's gradient too, or use the attack 'auto'.",
         )
     if attack == "closed_form" and factors.rank > 1:
         return Refusal(
             f"Layer {layer.name!r} shows {factors.rank} records; the closed form takes one.",
-            "Use attack='auto'.",
+            "Use the attack 'auto'.",
         )
     return None
 
@@ -134,7 +134,7 @@ def attempts_for(
     if not searchable:
         return Refusal(
             f"The attack {attack!r} does not search a layer with {settings[0].value}.",
-            "Use attack='auto' or 'spear'.",
+            "Use the attack 'auto' or 'spear'.",
         )
     possible = tuple(s for s in searchable if needed <= LARGEST_ZERO_SHARE * rows[s])
     if possible:

@@ -9,13 +9,18 @@ from dataclasses import dataclass, field
 
 from gradaudit.errors import InputError
 
+# Estimates after a search may go on for this share of the time budget past its end, or for this
+# many seconds if that is longer: what was found in the time is worth them.
+GRACE_SHARE, GRACE_SECONDS = 0.1, 2.0
+
 
 @dataclass(frozen=True)
 class Budget:
     """Limits of one audit; whichever is reached first ends the search with a partial result.
 
     Attributes:
-        seconds: Wall-clock seconds, or None for no limit.
+        seconds: Wall-clock seconds, or None for no limit. Estimates of what the search has left open
+            may take a tenth more, or two seconds.
         submatrices: Row subsets that SPEAR's sampler may try, or None for no limit. The
             default is the paper's N (arXiv 2403.03945, section 6.2).
 
@@ -96,6 +101,19 @@ class Control:
         if self.budget.submatrices is not None and submatrices >= self.budget.submatrices:
             return f"the budget of {self.budget.submatrices:,} submatrices is used up"
         return None
+
+    def overtime_reason(self) -> str | None:
+        """Why what only adds to a search's result must stop now, or None if it may go on.
+
+        Such work may take longer than the budget, by a tenth of it or two seconds.
+        """
+        if self.interrupted:
+            return "the search was interrupted"
+        seconds = self._whole_seconds or self.budget.seconds
+        if seconds is None:
+            return None
+        until = seconds + max(GRACE_SHARE * seconds, GRACE_SECONDS)
+        return "the time was up" if self.elapsed_seconds >= until else None
 
     def share(self, part: float) -> Control:
         """A control for a part of the time that is left, stopped and watched like this one.

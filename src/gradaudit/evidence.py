@@ -120,7 +120,10 @@ class RecordEvidence:
         estimated_error: Root mean square error of an entry of the record that the gradient's own
             rounding or noise predicts, in the network's input units; None when not determined.
         label: The record's class, or None when it was not determined.
-        copies: How often the record occurs in the batch; None when not determined.
+        copies: How often the record occurs in the batch; None when not determined. If more than
+            once, the copies are identical, or the record is the mean of several that the network
+            cannot tell apart. How far those differ leaves no trace in the update, and
+            `estimated_error` does not include it.
         reason: Why it was not certified; empty when it was.
     """
 

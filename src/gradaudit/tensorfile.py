@@ -145,6 +145,20 @@ def read_tensors(path: str | Path) -> tuple[dict[str, Tensor], dict[str, str]]:
         ) from error
 
 
+def is_safetensors(head: bytes) -> bool:
+    r"""Whether a file that begins so can be safetensors: a length in eight bytes, then JSON.
+
+    Args:
+        head: Its first nine bytes or more.
+
+    Example:
+        >>> is_safetensors(b"\x28" + bytes(7) + b"{"), is_safetensors(b'{"a": 1, "b": {}}')
+        (True, False)
+    """
+    # No header is so long that its length has no zero byte; text has none at all.
+    return head[8:9] == b"{" and b"\0" in head[:8]
+
+
 def check_file(path: str | Path) -> int:
     """Check that a path is a readable, non-empty regular file of acceptable size.
 

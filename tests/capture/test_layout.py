@@ -4,9 +4,12 @@ import json
 
 import pytest
 
-from gradaudit.capture.layout import read_preprocessing, read_step
+from gradaudit import truth
+from gradaudit.capture.layout import check_is_no_other, read_preprocessing, read_step
 from gradaudit.errors import InputError
 from gradaudit.preprocessing import Preprocessing
+from gradaudit.result import file
+from gradaudit.update import FORMAT
 
 
 def _metadata(step: object, version: str = "1") -> dict[str, str]:
@@ -56,3 +59,11 @@ def test_preprocessing():
     for text in ("{", "[1]", '{"image_shape": [Infinity, 1, 1]}', "[" * 100_000):
         with pytest.raises(InputError, match="preprocessing"):
             read_preprocessing({"preprocessing": text})
+
+
+def test_files_of_records_are_told_by_their_format():
+    for written in (truth.FORMAT, f"{file.SCHEMA} {file.SCHEMA_VERSION}"):
+        with pytest.raises(InputError, match=r"f: found the .* expected an update"):
+            check_is_no_other("f", {"format": written})
+    for other in ({}, {"format": "pt"}, {"format": FORMAT}):
+        check_is_no_other("f", other)

@@ -168,8 +168,8 @@ def test_errors_name_the_options(update, run, error):
     for words in (["--layer", "fc9"], ["--attack", "x"], ["--model", "mlp:5-3"]):
         assert error(run("audit", update, *words)).startswith(f"Error: {words[0]}: found")
     # The package's own words for it are another's: weights=FILE.
-    truth = update.with_name("truth.safetensors")
-    assert "--weights FILE" in error(run("audit", truth))
+    save_file({"a": torch.ones(2, 2)}, update)
+    assert "--weights FILE" in error(run("audit", update))
     assert "--out" in error(run("audit", update, "--out", ""))
 
 
@@ -321,3 +321,28 @@ def test_a_gate_works_when_nobody_reads(words, update):
     process.stdout = None
     _, err = process.communicate(timeout=60)
     assert (process.returncode, err) == (1, b"")
+
+
+def test_records_are_no_update(update, tmp_path, run, error):
+    line = error(run("audit", tmp_path / "truth.safetensors"))
+    assert "found the truth of a simulated client" in line
+    assert "expected an update" in line
+    run("audit", update, "--out", tmp_path / "o")
+    assert "an audit recovered" in error(run("audit", tmp_path / "o" / "result.safetensors"))
+
+
+def test_a_shape_fits_one_of_the_layers_where_they_are_no_chain(tmp_path, run, error):
+    weights = {"a.weight": torch.randn(40, 24), "b.weight": torch.randn(40, 30)}
+    for layers, fails in (({}, True), ({"conv.weight": torch.randn(4, 3, 3, 3)}, False)):
+        update = tmp_path / "u.pt"
+        tensors = weights | layers
+        gradient = {name: torch.randn_like(weight) for name, weight in tensors.items()}
+        torch.save({"weights": tensors, "gradient": gradient}, update)
+        result = run("audit", update, "--input-shape", "3,32,32", "--seconds", 1)
+        if fails:
+            line = error(result)
+            assert "found 3,32,32 (3,072 values), expected 24 values, which layer 'a' takes" in line
+            assert "30 values, which layer 'b' takes" in line
+        else:
+            assert result.exit_code == 0, result.output
+        assert run("audit", update, "--input-shape", "1,5,6", "--seconds", 1).exit_code == 0

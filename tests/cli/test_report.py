@@ -119,3 +119,10 @@ def test_missing_packages_are_one_line(saved, run, error, monkeypatch):
         monkeypatch.setitem(__import__("sys").modules, name, None)
     line = error(run("report", saved / "result.json", "--out", saved / "r.html"))
     assert "pip install 'gradaudit[report]'" in line
+
+
+@pytest.mark.parametrize("name", ["truth.safetensors", "result.safetensors"])
+def test_an_update_has_no_report(name, saved, run, error):
+    line = error(run("report", saved / name))
+    assert f"{name}: found a safetensors file, expected the JSON that an audit writes" in line
+    assert "--out FOLDER" in line

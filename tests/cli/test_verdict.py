@@ -181,3 +181,15 @@ def test_vectors_are_numbers_and_images_are_not_printed():
     long = result(records=torch.arange(300.0).reshape(3, 100), preprocessing=None)
     values = dict(next(iter(record_blocks(long)))[1])["Values"]
     assert values.endswith("31, ... (100 in all)")
+
+
+def test_a_record_that_may_stand_for_several_says_so():
+    evidence = (RecordEvidence(True, copies=3), RecordEvidence(True, copies=1))
+    twins = result(Status.RECOVERED, records=ROWS[:2], evidence=evidence, batch_size=2)
+    text = printed(print_verdict, twins)
+    assert "Found several times" in text
+    assert "1; each may be the mean of records that the network cannot tell apart" in text
+    (_, first), (_, second) = record_blocks(twins)
+    assert any("Stands for 3 records" in value for _, value in first)
+    assert not any("Stands for" in value for _, value in second)
+    assert "several times" not in printed(print_verdict, result())

@@ -5,7 +5,9 @@ from dataclasses import replace
 import pytest
 import torch
 
+from gradaudit.linear import polytopes
 from gradaudit.linear.approximate import LARGEST_ERROR, approximate
+from gradaudit.linear.polytopes import Polytopes
 from gradaudit.linear.problem import Setting
 from linear.planted import gaussian, plant, seeded
 
@@ -78,9 +80,7 @@ def test_only_wanted_records_are_estimated():
 
 def test_why_there_is_no_estimate():
     planted = batch(0, 12)
-    assert estimate(planted, 3, interrupted=lambda: True).skipped == {
-        "the search was interrupted": 9
-    }
+    assert estimate(planted, 3, stopped=lambda: "the time was up").skipped == {"the time was up": 9}
     # With so few neurons next to nothing is known of a record.
     narrow = batch(0, 12, width=60)
     skipped = estimate(narrow, 8).skipped
@@ -98,6 +98,35 @@ def test_why_there_is_no_estimate():
     wrong[0] = torch.nn.functional.normalize(directions[0] + planted.true_directions[0], dim=0)
     found = approximate(planted.problem, wrong, torch.arange(9) == 0, generator=seeded(0))
     assert found.skipped == {"no record fits every neuron": 1}
+
+
+@pytest.mark.parametrize("share", [0.1, 0.6, 0.9])
+def test_what_is_done_when_the_time_is_up_is_kept(share, monkeypatch):
+    planted = batch(0, 12)
+    # Three directions walk at once.
+    work = Polytopes(planted.problem, planted.true_directions[3:], torch.arange(9)).work
+    monkeypatch.setattr(polytopes, "WORK_AT_ONCE", 3 * work)
+    asked = 0
+
+    def count() -> None:
+        nonlocal asked
+        asked += 1
+
+    whole = estimate(planted, 3, stopped=count)
+    assert not whole.skipped
+    limit, asked = share * asked, 0
+
+    def stopped() -> str | None:
+        count()
+        return "the time was up" if asked > limit else None
+
+    found = estimate(planted, 3, stopped=stopped)
+    done = len(found.places)
+    assert found.skipped == {"the time was up": 9 - done}
+    assert done % 3 == 0
+    assert (done > 0) == (share > 0.5)
+    torch.testing.assert_close(found.records, whole.records[:done])
+    assert asked <= limit + 6
 
 
 def test_a_sparse_input_is_not_estimated():

@@ -83,7 +83,9 @@ def test_progress_is_reported_and_counted():
     assert seen
     assert [p.tried for p in seen] == sorted(p.tried for p in seen)
     assert all(p.wanted == 10 for p in seen)
-    assert inversion.counters["submatrices"] >= seen[-1].tried
+    assert inversion.counters["submatrices"] == seen[-1].tried
+    # The round that completes the batch too.
+    assert seen[-1].found == 10
     assert set(inversion.seconds) >= {"propose", "verify", "select", "disaggregate"}
 
 

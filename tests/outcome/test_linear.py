@@ -68,6 +68,16 @@ def test_of_a_part_only_what_is_certified_is_shown():
     assert part(0, stopped=NOTHING_LEFT).status is Status.NOT_RECOVERED
 
 
+def test_more_time_is_advised_where_it_may_help():
+    assert "A larger budget may recover the rest." in part(1).remedy
+    complete = part(1, stopped=NOTHING_LEFT).remedy
+    assert "nothing left to try" in complete
+    assert "budget" not in complete
+    unproven = outcome(2).remedy
+    assert "not proven" in unproven
+    assert "budget" not in unproven
+
+
 def test_estimates_are_said_but_prove_nothing():
     made = part(0, estimates=2)
     assert made.status is Status.BUDGET_EXHAUSTED

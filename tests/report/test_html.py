@@ -396,3 +396,9 @@ def test_write_report_is_atomic(tmp_path, monkeypatch):
         write_report(recovered(2), path)
     assert path.read_bytes() == before
     assert [p.name for p in path.parent.iterdir()] == ["report.html"]
+
+
+def test_a_record_that_may_stand_for_several_says_so():
+    page = render_html(recovered(5))
+    assert page.count("Stands for 2 records: identical ones, of which this is one, or ones") == 1
+    assert "Stands for" not in render_html(recovered(2))

@@ -9,6 +9,32 @@ from gradaudit.errors import InputError
 from gradaudit.preprocessing import Preprocessing
 from gradaudit.update import FORMAT, FORMAT_VERSION
 
+# What else this package writes as safetensors, by the metadata's "format".
+_NO_UPDATES = {
+    "gradaudit.truth": "the truth of a simulated client, the records themselves",
+    "gradaudit.audit-result": "the records that an audit recovered",
+}
+
+
+def check_is_no_other(where: str, metadata: Mapping[str, str]) -> None:
+    """Refuse this package's files of records, which are no updates.
+
+    Args:
+        where: The file, for the message.
+        metadata: The file's text metadata.
+
+    Raises:
+        InputError: It is one.
+    """
+    what = _NO_UPDATES.get(metadata.get("format", "").partition(" ")[0])
+    if what is not None:
+        raise InputError(
+            where,
+            what,
+            "an update, or the weights before it",
+            "give the update that they are the records of",
+        )
+
 
 def is_own(metadata: Mapping[str, str]) -> bool:
     """Whether a file says that this package wrote it.

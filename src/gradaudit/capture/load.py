@@ -11,7 +11,7 @@ from torch import Tensor
 
 from gradaudit.capture.assemble import assemble
 from gradaudit.capture.contents import Contents
-from gradaudit.capture.layout import is_own, read_preprocessing, read_step
+from gradaudit.capture.layout import check_is_no_other, is_own, read_preprocessing, read_step
 from gradaudit.capture.mistakes import check_after
 from gradaudit.capture.numpy_file import read_numpy
 from gradaudit.capture.positional import is_positional, name_by_position
@@ -145,6 +145,7 @@ def _read(argument: str, path: object) -> _File:
     try:
         file = Path(os.fsdecode(path))
         contents = READERS[sniff(file)](file)
+        check_is_no_other(contents.path, contents.metadata)
         digest = sha256_of(file)
     except OSError as error:
         # It was readable a moment ago: removed, or on a drive that fails.

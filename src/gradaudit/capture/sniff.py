@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gradaudit.capture.guard import reading
 from gradaudit.errors import InputError
-from gradaudit.tensorfile import check_file
+from gradaudit.tensorfile import check_file, is_safetensors
 
 EXPECTED = "a safetensors, PyTorch (.pt) or NumPy (.npz) file"
 
@@ -75,7 +75,7 @@ def sniff(path: str | Path) -> Format:
         raise InputError(str(path), error.strerror or str(error), "a readable file") from error
     if head.startswith(_ZIP):
         return _sniff_zip(path)
-    if head[8:9] == b"{" and not _is_text(head[:8]):
+    if is_safetensors(head):
         return Format.SAFETENSORS
     for magic, what, remedy in _STRANGERS:
         if head.startswith(magic):

@@ -11,7 +11,9 @@ from gradaudit.update import Update
 
 
 def check_input_shape(update: Update, shape: tuple[int, int, int] | None) -> None:
-    """Check that records of an image shape are what the first layer takes.
+    """Check that records of an image shape are what a layer takes: the first, if that is known.
+
+    Behind a convolution or the like, layers take features, whose number says nothing.
 
     Args:
         update: What was observed.
@@ -20,15 +22,24 @@ def check_input_shape(update: Update, shape: tuple[int, int, int] | None) -> Non
     Raises:
         InputError: They are not, as far as the weights show it.
     """
-    first = _first_layer(update)
-    if shape is None or first is None or math.prod(shape) == first[1]:
+    if shape is None:
         return
-    name, length = first
+    first = _first_layer(update)
+    if first is not None:
+        takers = [first]
+    elif any(weight.ndim > 2 for weight in update.weights.values()):
+        return
+    else:
+        takers = [(layer.name, layer.shape[1]) for layer in update.linear_layers()]
+    if not takers or math.prod(shape) in {length for _, length in takers}:
+        return
     raise InputError(
         "--input-shape",
         f"{','.join(map(str, shape))} ({math.prod(shape):,} values)",
-        f"{length:,} values, which layer {name!r} takes",
-        _squares(length),
+        " or ".join(
+            f"{length:,} values, which layer {name!r} takes" for name, length in takers[:3]
+        ),
+        _squares(takers[0][1]) if len(takers) == 1 else "leave it out if they are no images",
     )
 
 

@@ -60,7 +60,8 @@ def record_blocks(
         if view.kind == "vectors":
             values = [("Values", _numbers(rows[card.number - 1])), *values]
         facts = [(name, value) for name, value in card.facts if name in ("Class", "In batch")]
-        yield f"Record {card.number} ({plain(state, 300)})", [*values, *facts]
+        notes = [("Note", note) for note in card.notes]
+        yield f"Record {card.number} ({plain(state, 300)})", [*values, *facts, *notes]
     if view.shown < view.total:
         yield f"The other {view.total - view.shown:,} records are in the result's arrays.", []
 

@@ -52,12 +52,22 @@ def _facts(result: AuditResult) -> list[tuple[str, str]]:
         ("Layer", "none" if result.layer is None else plain(result.layer or "(unnamed)", 80)),
         ("Batch size", size),
         ("Records certified", f"{result.records_recovered:,}"),
+        *_merged(result),
         *_approximate(result),
         ("Attack", plain(search.attack, 60)),
         *((plain(name, 40).replace("_", " ").capitalize(), number(value))
           for name, value in search.counters.items()),
         ("Time", duration(search.elapsed_seconds)),
     ]  # fmt: skip
+
+
+def _merged(result: AuditResult) -> list[tuple[str, str]]:
+    """What a record that occurs several times may be; `RecordEvidence` has why."""
+    several = sum((record.copies or 1) > 1 for record in result.evidence)
+    if not several:
+        return []
+    text = f"{several:,}; each may be the mean of records that the network cannot tell apart"
+    return [("Found several times", text)]
 
 
 def _approximate(result: AuditResult) -> list[tuple[str, str]]:

@@ -102,15 +102,11 @@ def invert(
             member.observe(new)
             if member.search.by_sparsity:
                 sparsity.observe(member.last_tried, new)
+            done = False
             if new and len(pool) >= problem.batch_size:
                 with clock.phase("select"):
-                    selection = greedy_filter(problem, pool)
-                    if selection is not None and complete and selection.matching < 1.0:
-                        chosen = pool.directions[selection.chosen]
-                        if pool.add(repairs(problem, chosen), problem.zeros_needed + 1):
-                            selection = greedy_filter(problem, pool)
-                if selection is not None and _is_done(problem, pool, selection, accept):
-                    break
+                    selection = _select(problem, pool, repair=complete)
+                done = selection is not None and _is_done(problem, pool, selection, accept)
             control.report(
                 f"layer {problem.layer.name}: {member.search.unit}",
                 tried=member.tried,
@@ -118,6 +114,8 @@ def invert(
                 wanted=problem.batch_size,
                 seconds_left=_seconds_left(pool, problem.batch_size, control.elapsed_seconds),
             )
+            if done:
+                break
             submatrices = max(m.tried * m.search.by_sparsity for m in team)
             stopped = control.stop_reason(submatrices) or ""
             if stopped:
@@ -166,6 +164,17 @@ def _parts(
 def _complete(problem: Problem, pool: Pool) -> int:
     """Solve for the last directions as soon as all others are there; how many were new."""
     return pool.add(completions(problem, pool.basis()), problem.zeros_needed + 1)
+
+
+def _select(problem: Problem, pool: Pool, *, repair: bool) -> Selection | None:
+    """The best batch in the pool, after wrong directions of it are solved for anew."""
+    selection = greedy_filter(problem, pool)
+    if selection is None or not repair or selection.matching >= 1.0:
+        return selection
+    chosen = pool.directions[selection.chosen]
+    if not pool.add(repairs(problem, chosen), problem.zeros_needed + 1):
+        return selection
+    return greedy_filter(problem, pool)
 
 
 def _is_done(

@@ -156,9 +156,9 @@ def _status(
             Status.PARTIAL,
             f"Proven: {recovered} of {size} {what} of layer {problem.layer.name!r}; "
             f"{_why_not_more(problem, inversion)}{_merged(verdict)}",
-            "Treat the update as leaked. A larger budget may recover the rest.",
+            f"Treat the update as leaked. {_of_the_rest(inversion)}",
         )
-    if inversion.stopped and inversion.stopped != NOTHING_LEFT:
+    if _cut_short(inversion):
         return (
             Status.BUDGET_EXHAUSTED,
             f"The search ended early: {_why_not_more(problem, inversion)}",
@@ -168,7 +168,8 @@ def _status(
         return (
             Status.NOT_RECOVERED,
             f"The attack did not find the batch: {_why_not_more(problem, inversion)}",
-            "Use attack='auto', which has more to try. This does not show that other attacks fail.",
+            "The attack 'auto' has more to try than any other. This does not show that other "
+            "attacks fail.",
         )
     reasons = [record.reason for record in verdict.evidence if record.reason] if verdict else []
     return (
@@ -178,6 +179,19 @@ def _status(
         "The layer may not be followed by a ReLU, or records may be too alike; give the model, or "
         "audit another layer. This does not show that other attacks fail.",
     )
+
+
+def _cut_short(inversion: Inversion) -> bool:
+    return inversion.stopped not in ("", NOTHING_LEFT)
+
+
+def _of_the_rest(inversion: Inversion) -> str:
+    """Whether more time may recover what is missing of a part."""
+    if _cut_short(inversion):
+        return "A larger budget may recover the rest."
+    if inversion.batch is None:
+        return "The search had nothing left to try, but another attack may recover the rest."
+    return "The rest was reconstructed too, but is not proven, which more time would not change."
 
 
 def _merged(verdict: Verdict | None) -> str:

@@ -132,7 +132,7 @@ def view_records(
             ),
             images=content.images(index),
             rows=content.rows(index),
-            notes=content.card_notes(index),
+            notes=(*content.card_notes(index), *_copies_note(evidence[index])),
         )
         for index in order[:MAX_CARDS]
     ]
@@ -169,6 +169,16 @@ def _everything(
             for item in result.approximate_evidence
         )
     return torch.cat(there), evidence
+
+
+def _copies_note(evidence: RecordEvidence) -> tuple[str, ...]:
+    if (evidence.copies or 1) == 1:
+        return ()
+    return (
+        f"Stands for {evidence.copies:,} records: identical ones, of which this is one, or ones "
+        "that the network cannot tell apart, of which this is the mean. How far those differ is "
+        "unknown.",
+    )
 
 
 def _facts(

@@ -84,8 +84,8 @@ def _not_recovered(result: AuditResult) -> Verdict:
         "Nothing recovered",
         "open",
         "The attack was carried out and did not recover any record from this update.",
-        "This says something about this attack on this update only. Another attack, more computing "
-        "time or better prior knowledge may recover what this one did not.",
+        "This says something about this attack on this update only. Another attack or better prior "
+        "knowledge may recover what this one did not.",
     )
 
 

@@ -25,12 +25,20 @@ from gradaudit.evidence import (
     Status,
 )
 from gradaudit.preprocessing import Preprocessing
-from gradaudit.tensorfile import check_file, read_tensors, replacing, sha256_of, write_tensors
+from gradaudit.tensorfile import (
+    check_file,
+    is_safetensors,
+    read_tensors,
+    replacing,
+    sha256_of,
+    write_tensors,
+)
 
 SCHEMA = "gradaudit.audit-result"
 SCHEMA_VERSION = "1"
 MAX_JSON_BYTES = 64 * 2**20
 ARRAYS = ("records", "activation_gradients", "approximate_records")
+_ANOTHER_VERSION = "if another version wrote it, run the audit again with this one"
 
 # What is read back, by key, and as what; the other keys are derived, or the arrays.
 _FIELDS: dict[str, Any] = {
@@ -97,13 +105,23 @@ def read_result(path: str | Path) -> tuple[dict[str, Any], dict[str, Any]]:
     if check_file(path) > MAX_JSON_BYTES:
         raise InputError(str(path), "a file too large for a result", "a result's JSON")
     try:
-        value = json.loads(Path(path).read_text(encoding="utf-8"))
-    # A RecursionError is what deep nesting gives.
-    except (OSError, ValueError, RecursionError) as error:
+        content = Path(path).read_bytes()
+    except OSError as error:
+        raise InputError(str(path), error.strerror or str(error), "a readable file") from error
+    if is_safetensors(content):
         raise InputError(
             str(path),
-            f"no readable JSON ({type(error).__name__}: {error})",
+            "a safetensors file",
             "the JSON that an audit writes",
+            "give result.json of 'gradaudit audit --out FOLDER', or the file of --json-out",
+        )
+    try:
+        value = json.loads(content.decode("utf-8"))
+    # A RecursionError is what deep nesting gives.
+    except (ValueError, RecursionError) as error:
+        why = "no text" if isinstance(error, UnicodeDecodeError) else f"{error}"
+        raise InputError(
+            str(path), f"no readable JSON ({why})", "the JSON that an audit writes"
         ) from error
     if not isinstance(value, dict) or value.get("schema") != SCHEMA:
         raise InputError(
@@ -116,7 +134,12 @@ def read_result(path: str | Path) -> tuple[dict[str, Any], dict[str, Any]]:
             f"schema version {SCHEMA_VERSION!r}",
             "run the audit again with this version, or read it with the one that wrote it",
         )
-    return _decoded(value, Path(path))
+    try:
+        return _decoded(value, Path(path))
+    except InputError as error:
+        raise InputError(
+            error.argument, error.found, error.expected, error.remedy or _ANOTHER_VERSION
+        ) from error
 
 
 def plain(value: Any) -> Any:

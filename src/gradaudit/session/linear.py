@@ -119,7 +119,7 @@ class LinearAttack:
             directions,
             wanted,
             generator=self.setup.generator,
-            interrupted=lambda: self.setup.control.interrupted,
+            stopped=self.setup.control.overtime_reason,
         )
 
     def _network(self, problem: Problem) -> Network | None:
