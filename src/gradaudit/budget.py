@@ -19,7 +19,7 @@ class Budget:
     """Limits of one audit; whichever is reached first ends the search with a partial result.
 
     Attributes:
-        seconds: Wall-clock seconds, or None for no limit. Estimates of what the search has left open
+        seconds: Wall-clock seconds, or None for no limit. Estimates of what the search left open
             may take a tenth more, or two seconds.
         submatrices: Row subsets that SPEAR's sampler may try, or None for no limit. The
             default is the paper's N (arXiv 2403.03945, section 6.2).
