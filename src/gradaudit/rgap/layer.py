@@ -11,8 +11,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from gradaudit.rgap.lsmr import lsmr
-from gradaudit.rgap.operators import constant
-from gradaudit.rgap.problem import LayerProblem
+from gradaudit.rgap.problem import ARITHMETIC, LayerProblem
 
 # Gradient equations alone are taken where they give an input to within so many times the error
 # that the gradient itself has; each channel then costs one product.
@@ -21,11 +20,6 @@ DIRECT_FACTOR = 30.0
 CONVERGED = 0.1
 # Iterations of LSMR: CNN6's layers take 200 to 600; a layer with a deficit may never converge.
 MOST_ITERATIONS = 1500
-# Roundings of float64 that a solve leaves in the values it gives.
-ARITHMETIC = 16 * torch.finfo(torch.float64).eps
-# Weight of what is not there, relative to the largest singular value: without outputs, only what
-# the gradient equations say at all is to be found.
-NOTHING = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,41 +80,32 @@ def solve_layer(problem: LayerProblem, stop: Callable[[], bool] = lambda: False)
         R-GAP (arXiv 2010.07733), section 3; the weights and the implicit operators are ours.
     """
     spectrum = problem.spectrum
-    if spectrum.complete:
+    alone = problem.behind.values is None
+    if alone or spectrum.complete:
         inputs = spectrum.solve(problem.by_channel())
-        error = spectrum.values.square().reciprocal().mean((1, 2)).sqrt()
+        error = spectrum.error(torch.zeros_like(problem.precision))
         size = inputs.square().mean(1).sqrt()
-        accurate = bool((error <= DIRECT_FACTOR * problem.relative_noise * size).all())
-        if accurate or problem.behind.values is None:
+        if alone or bool((error <= DIRECT_FACTOR * problem.relative_noise * size).all()):
             return _solution(problem, inputs, error, spectrum.condition)
     return _iterate(problem, stop)
 
 
 def _iterate(problem: LayerProblem, stop: Callable[[], bool]) -> LayerSolution:
-    """From all equations together, preconditioned by the decomposition of the gradient's."""
-    equations, spectrum, entries = problem.equations, problem.spectrum, problem.gradient.shape[1]
-    weight = (1 / problem.deviation).repeat_interleave(entries // problem.deviation.shape[1], 1)
-    trust = _trust(problem)
+    """From all equations together, in unknowns in which those of the gradient are orthogonal."""
+    equations, spectrum, trust = problem.equations, problem.spectrum, problem.trust()
     average = _average_weight(problem, trust)
+    scaling = spectrum.scaling(average)
+    gradient = spectrum.project(problem.by_channel()).flatten(1)
+    right = torch.cat([gradient, problem.outputs() * trust], 1)
 
     def apply(scaled: Tensor) -> Tensor:
-        inputs = spectrum.precondition(scaled, average)
-        if trust is None:
-            return equations.gradient(inputs) * weight
-        gradient, output = equations(inputs)
-        return torch.cat([gradient * weight, output * trust], 1)
+        inputs, rows = scaling(scaled)
+        return torch.cat([rows, equations.output(inputs) * trust], 1)
 
     def adjoint(rows: Tensor) -> Tensor:
-        gradient = rows[:, :entries] * weight
-        if trust is None:
-            return spectrum.precondition(equations.gradient_adjoint(gradient), average)
-        return spectrum.precondition(
-            equations.adjoint(gradient, rows[:, entries:] * trust), average
-        )
+        first, second = rows.tensor_split([gradient.shape[1]], dim=1)
+        return scaling.adjoint(equations.output_adjoint(second * trust), first)
 
-    right = problem.gradient * weight
-    if trust is not None and problem.behind.values is not None:
-        right = torch.cat([right, (problem.behind.values - constant(problem.layer)) * trust], 1)
     found = lsmr(
         apply,
         adjoint,
@@ -131,26 +116,13 @@ def _iterate(problem: LayerProblem, stop: Callable[[], bool]) -> LayerSolution:
     )
     # More is left than the weights allow for where what lies behind was less exact than thought.
     left = (right - apply(found.solution)).square().mean(1).sqrt().clamp(min=1.0)
-    inputs = spectrum.precondition(found.solution, average)
+    inputs, _ = scaling(found.solution)
     error = spectrum.error(average) * left
     return _solution(problem, inputs, error, found.condition, steps=found.iterations)
 
 
-def _trust(problem: LayerProblem) -> Float[Tensor, "p z"] | None:
-    """One over the standard deviation of each output."""
-    behind = problem.behind
-    if behind.values is None:
-        return None
-    floor = ARITHMETIC * behind.values.abs().amax(1, keepdim=True)
-    return (1 / torch.maximum(behind.error, floor)).expand_as(behind.values)
-
-
-def _average_weight(
-    problem: LayerProblem, trust: Float[Tensor, "p z"] | None
-) -> Float[Tensor, " p"]:
+def _average_weight(problem: LayerProblem, trust: Float[Tensor, "p z"]) -> Float[Tensor, " p"]:
     """Root mean square of what the outputs' equations weigh on an entry of the input."""
-    if trust is None:
-        return NOTHING * problem.spectrum.values.amax((1, 2))
     layer = problem.layer
     total = layer.weight.square().sum() * problem.equations.patches.positions
     return (total / layer.unknowns * trust.square().mean(1)).sqrt()

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float
+from scipy.linalg import eigvalsh_tridiagonal
 from torch import Tensor
 
 
@@ -18,8 +19,8 @@ class LeastSquares:
         solution: One a row.
         normal_residual: Norm of :math:`A^T (b - A x)`, by row.
         iterations: How many all rows took together: those of the slowest.
-        condition: Largest over smallest singular value met on the way, by row: an estimate of the
-            condition number from below.
+        condition: Largest over smallest singular value of A that the iteration has met, by row:
+            an estimate of the condition number from below.
     """
 
     solution: Float[Tensor, "p n"]
@@ -59,18 +60,19 @@ def lsmr(
         ...      tolerance=torch.tensor([1e-6]), iterations=9).solution
         tensor([[1.0000, 2.0000]])
     """
-    u, beta = _unit(right_hand_side)
+    u, beta = _unit(right_hand_side.clone())
     v, alpha = _unit(adjoint(u))
-    step_direction, past, solution = v, torch.zeros_like(v), torch.zeros_like(v)
+    direction, past, solution = v.clone(), torch.zeros_like(v), torch.zeros_like(v)
     zeta_bar, alpha_bar = alpha * beta, alpha
     rho, rho_bar, c_bar, s_bar = (torch.ones_like(alpha) for _ in range(4))
     s_bar = torch.zeros_like(s_bar)
-    largest, smallest = torch.zeros_like(rho), torch.full_like(rho, torch.inf)
+    bidiagonal = [alpha]
     done = 0
     while done < iterations and bool((zeta_bar.abs() > tolerance).any()) and not stop():
         done += 1
-        u, beta = _unit(apply(v) - alpha[:, None] * u)
-        v, alpha = _unit(adjoint(u) - beta[:, None] * v)
+        u, beta = _unit(apply(v).sub_(alpha[:, None] * u))
+        v, alpha = _unit(adjoint(u).sub_(beta[:, None] * v))
+        bidiagonal += [beta, alpha]
         rho_old, rho = rho, torch.hypot(alpha_bar, beta)
         c, s = _over(alpha_bar, rho), _over(beta, rho)
         theta, alpha_bar = s * alpha, c * alpha
@@ -78,23 +80,40 @@ def lsmr(
         scaled = c_bar * rho
         rho_bar = torch.hypot(scaled, theta)
         c_bar, s_bar = _over(scaled, rho_bar), _over(theta, rho_bar)
-        # Zeros are those of rows that have ended.
-        largest = torch.maximum(largest, rho_bar)
-        smallest = torch.where(rho_bar > 0, torch.minimum(smallest, rho_bar), smallest)
         zeta, zeta_bar = c_bar * zeta_bar, -s_bar * zeta_bar
-        past = step_direction - _over(theta_bar * rho, rho_old * rho_bar_old)[:, None] * past
-        solution = solution + _over(zeta, rho * rho_bar)[:, None] * past
-        step_direction = v - _over(theta, rho)[:, None] * step_direction
-    return LeastSquares(solution, zeta_bar.abs(), done, largest / smallest)
+        past.mul_(-_over(theta_bar * rho, rho_old * rho_bar_old)[:, None]).add_(direction)
+        solution.addcmul_(_over(zeta, rho * rho_bar)[:, None], past)
+        direction.mul_(-_over(theta, rho)[:, None]).add_(v)
+    return LeastSquares(solution, zeta_bar.abs(), done, _condition(torch.stack(bidiagonal)))
+
+
+def _condition(bidiagonal: Float[Tensor, "i p"]) -> Float[Tensor, " p"]:
+    """From the entries of the bidiagonal matrix, diagonal and lower diagonal in turn."""
+    alphas, betas = bidiagonal[0::2].T.cpu(), bidiagonal[1::2].T.cpu()
+    if not betas.shape[1]:
+        return torch.ones_like(bidiagonal[0])
+    # The last alpha belongs to the step that was not taken.
+    alphas = alphas[:, :-1]
+    diagonal = (alphas.square() + betas.square()).numpy()
+    beside = (alphas[:, 1:] * betas[:, :-1]).numpy()
+    ends = [
+        eigvalsh_tridiagonal(d, e, select="i", select_range=(i, i))[0]
+        for d, e in zip(diagonal, beside, strict=True)
+        for i in (0, len(d) - 1)
+    ]
+    smallest, largest = torch.tensor(ends, dtype=torch.float64).reshape(-1, 2).T
+    # Squares lose what lies below the root of a rounding.
+    least = torch.finfo(torch.float64).eps * largest
+    return (largest / torch.maximum(smallest, least)).sqrt().to(bidiagonal)
 
 
 def _unit(vectors: Float[Tensor, "p n"]) -> tuple[Float[Tensor, "p n"], Float[Tensor, " p"]]:
-    """Unit vectors and norms; of zero, zero."""
+    """Unit vectors and norms, in place; of zero, zero."""
     norms = vectors.norm(dim=1)
-    return _over(vectors, norms[:, None]), norms
+    return vectors.mul_(_over(torch.ones_like(norms), norms)[:, None]), norms
 
 
-def _over(numerator: Tensor, denominator: Tensor) -> Tensor:
-    """The quotient; zero over zero is zero, so that a row that ended stays where it is."""
-    whole = denominator != 0
-    return torch.where(whole, numerator / torch.where(whole, denominator, 1.0), 0.0)
+def _over(numerator: Float[Tensor, " p"], denominator: Float[Tensor, " p"]) -> Float[Tensor, " p"]:
+    """The quotient; by zero it is zero, so that a row that has ended stays where it is."""
+    quotient = numerator / denominator
+    return torch.where(denominator != 0, quotient, 0.0)

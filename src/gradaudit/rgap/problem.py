@@ -14,12 +14,14 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from gradaudit.chain import Affine
-from gradaudit.rgap.operators import LayerEquations
+from gradaudit.rgap.operators import LayerEquations, constant
 from gradaudit.rgap.spectrum import ChannelSpectrum, channel_spectrum, gradient_rank
 
 # An equation counts at least as uncertain as this part of the most uncertain one: a channel whose
 # gradient vanishes must not freeze the others.
 LEAST_SHARE = 1e-3
+# Roundings of float64 that a solve leaves in the values it gives.
+ARITHMETIC = 16 * torch.finfo(torch.float64).eps
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,6 +121,23 @@ class LayerProblem:
             redundant = outputs * gradient_rank(self.equations, self.precision).sum(1)
             rank = rank + (known - redundant).clamp(min=0)
         return rank.clamp(max=layer.unknowns)
+
+    def outputs(self) -> Float[Tensor, "p z"]:
+        """Right-hand sides of the outputs' equations; zero where a value is not known."""
+        values = self.behind.values
+        return (
+            self.behind.gradient.new_zeros(self.behind.gradient.shape)
+            if values is None
+            else (values - constant(self.layer))
+        )
+
+    def trust(self) -> Float[Tensor, "p z"]:
+        """One over the standard deviation of each output; zero where none is known."""
+        values = self.behind.values
+        if values is None:
+            return torch.zeros_like(self.behind.gradient)
+        floor = ARITHMETIC * values.abs().amax(1, keepdim=True)
+        return (1 / torch.maximum(self.behind.error, floor)).expand_as(values)
 
     def by_channel(self) -> Float[Tensor, "p g r c"]:
         """The weighed gradient as right-hand sides of B, one column a channel."""

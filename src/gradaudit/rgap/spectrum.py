@@ -42,33 +42,82 @@ class ChannelSpectrum:
         last = self.values.gather(2, (self.rank - 1).clamp(min=0)[..., None])[..., 0]
         return (self.values[..., 0] / last.clamp(min=1e-300)).amax(1)
 
-    def solve(self, rows: Float[Tensor, "p g r c"]) -> Float[Tensor, "p n"]:
-        """The channels from their equations, if these are `complete`."""
-        parts = self.left.mT @ rows / self.values[..., None]
-        return (self.right.mT @ parts).mT.reshape(len(rows), -1)
+    def project(self, rows: Float[Tensor, "p g r c"]) -> Float[Tensor, "p g c i"]:
+        """U^T of right-hand sides, by channel."""
+        return (self.left.mT @ rows).mT
 
-    def precondition(
-        self, inputs: Float[Tensor, "p n"], weight: Float[Tensor, " p"]
-    ) -> Float[Tensor, "p n"]:
-        r"""Multiply every channel by :math:`(B^T B + w^2 I)^{-1/2}`.
+    def solve(self, rows: Float[Tensor, "p g r c"]) -> Float[Tensor, "p n"]:
+        """The channels from their equations; of several solutions the one next to zero."""
+        parts = self.project(rows) * self._inverse()[:, :, None, :]
+        return (parts @ self.right).reshape(len(rows), -1)
+
+    def _inverse(self) -> Float[Tensor, "p g i"]:
+        """One over the singular values that count, zero for others."""
+        places = torch.arange(self.values.shape[2], device=self.values.device)
+        counts = places < self.rank[..., None]
+        return torch.where(counts, self.values, torch.inf).reciprocal()
+
+    def scaling(self, weight: Float[Tensor, " p"]) -> Scaling:
+        """Unknowns in which these equations and others of some weight are of one size.
 
         Args:
-            inputs: Flat.
-            weight: w, what the other equations weigh on average.
+            weight: Of the others, on average.
         """
-        flat = weight[:, None, None]
-        # Less one, so that what V does not span keeps its factor 1 / w.
-        factor = flat / torch.hypot(self.values, flat) - 1
-        channels = inputs.reshape(*self.rank.shape, -1, self.right.shape[3])
-        parts = (channels @ self.right.mT) * factor[:, :, None, :]
-        return ((channels + parts @ self.right) / flat[..., None]).reshape(inputs.shape)
+        return Scaling(self, weight)
 
     def error(self, weight: Float[Tensor, " p"]) -> Float[Tensor, " p"]:
-        """Standard deviation of an entry, as if the other equations were orthogonal."""
+        """Standard deviation of an entry that the equations' own leaves, unit by unit.
+
+        Args:
+            weight: Of the other equations, taken for orthogonal; with zero, of these alone, and of
+                what they determine.
+        """
+        if not bool(weight.any()):
+            return self._inverse().square().mean((1, 2)).sqrt()
         flat = weight[:, None, None]
         spanned = (self.values.square() + flat.square()).reciprocal().sum(2)
         rest = (self.right.shape[3] - self.right.shape[2]) / weight.square()[:, None]
         return ((spanned + rest) / self.right.shape[3]).mean(1).sqrt()
+
+
+class Scaling:
+    r"""The change of unknowns :math:`x = (B^T B + w^2 I)^{-1/2} y`, channel by channel.
+
+    In y, the gradient equations are :math:`s (s^2 + w^2)^{-1/2} V^T y = U^T g`: diagonal but for V,
+    and as many as their rank.
+
+    Args:
+        spectrum: Of B.
+        weight: w, by problem.
+    """
+
+    def __init__(self, spectrum: ChannelSpectrum, weight: Float[Tensor, " p"]) -> None:
+        self._right = spectrum.right
+        self._shape = (*spectrum.rank.shape, -1, spectrum.right.shape[3])
+        flat = weight[:, None, None]
+        length = torch.hypot(spectrum.values, flat)
+        self._weight = flat[..., None]
+        self._equation = (spectrum.values / length)[:, :, None, :]
+        # Less one, so that what V does not span keeps its factor 1 / w.
+        self._factor = (flat / length - 1)[:, :, None, :]
+
+    def __call__(
+        self, scaled: Float[Tensor, "p n"]
+    ) -> tuple[Float[Tensor, "p n"], Float[Tensor, "p i"]]:
+        """The unknowns themselves, and the left-hand sides of the gradient equations."""
+        channels = scaled.reshape(self._shape)
+        parts = channels @ self._right.mT
+        inputs = (channels + (parts * self._factor) @ self._right) / self._weight
+        return inputs.reshape(scaled.shape), (parts * self._equation).flatten(1)
+
+    def adjoint(
+        self, inputs: Float[Tensor, "p n"], rows: Float[Tensor, "p i"]
+    ) -> Float[Tensor, "p n"]:
+        """Of `__call__`."""
+        channels = inputs.reshape(self._shape) / self._weight
+        parts = (channels @ self._right.mT) * self._factor
+        parts = parts + rows.reshape(parts.shape) * self._equation
+        return (channels + parts @ self._right).reshape(inputs.shape)
 
 
 def channel_spectrum(
