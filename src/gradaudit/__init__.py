@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from gradaudit.errors import GradauditError, InputError, MissingExtraError
     from gradaudit.evidence import Status
     from gradaudit.preprocessing import Column, Preprocessing
+    from gradaudit.rank import RankAnalysis, rank_analysis
     from gradaudit.result import AuditResult
     from gradaudit.truth import Truth
     from gradaudit.update import GradientStep, Update
@@ -32,11 +33,13 @@ _HOMES = {
     "MissingExtraError": "errors",
     "Preprocessing": "preprocessing",
     "Progress": "budget",
+    "RankAnalysis": "rank",
     "Status": "evidence",
     "Truth": "truth",
     "Update": "update",
     "audit": "auditing",
     "load_update": "capture",
+    "rank_analysis": "rank",
 }
 
 __all__ = [
@@ -50,6 +53,7 @@ __all__ = [
     "MissingExtraError",
     "Preprocessing",
     "Progress",
+    "RankAnalysis",
     "Status",
     "Truth",
     "Update",
@@ -60,6 +64,7 @@ __all__ = [
     "load_update",
     "metrics",
     "models",
+    "rank_analysis",
     "report",
     "theory",
 ]

@@ -21,7 +21,7 @@ LEVELS = (
     ("theory",),
     ("data", "models", "metrics", "linear"),
     ("chain",),
-    ("rgap", "gradient_matching"),
+    ("rgap", "gradient_matching", "rank"),
     ("certify", "clients", "capture"),
     ("layers", "applicability", "outcome"),
     ("session",),
@@ -39,6 +39,7 @@ CLOSED = {
     "linear": {"truth", "metrics", "clients", "data"},
     "chain": {"truth", "metrics", "clients", "data"},
     "rgap": {"truth", "metrics", "clients", "data"},
+    "rank": {"truth", "metrics", "clients", "data", "linear"},
     "gradient_matching": {"truth", "metrics", "clients", "data"},
     "certify": {"truth", "metrics", "clients", "data"},
     "layers": {"truth", "metrics", "clients", "data", "capture"},
@@ -240,7 +241,7 @@ def test_the_word_is_found_where_it_is_a_verdict():
     assert not VERDICT.search("unsafe, safetensors, fail-safe, safety margin")
 
 
-@pytest.mark.parametrize("part", ["report", "cli", "audit", "certify", "result", "evidence"])
+@pytest.mark.parametrize("part", ["report", "cli", "audit", "certify", "result", "evidence", "rank"])
 def test_nothing_is_called_safe(part):
     # An audit that finds nothing proves nothing, and no text may read as if it did.
     paths = [p for p in (PACKAGE / part).rglob("*") if p.suffix in TEXTS]

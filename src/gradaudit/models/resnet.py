@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Collection, Sequence
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor, fx, nn
 
 from gradaudit.errors import InputError
 from gradaudit.models.parts import Parts, check_image
@@ -44,8 +44,8 @@ class ResidualBlock(nn.Module):
         elif skip:
             self.shortcut = nn.Identity()
 
-    def forward(self, x: Tensor) -> Tensor:
-        """The block's output."""
+    def forward(self, x: Tensor | fx.Proxy) -> Tensor | fx.Proxy:
+        """The block's output; a tracer gives it a stand-in of a tensor."""
         residual = self.bn2(self.conv2(self.act1(self.bn1(self.conv1(x)))))
         if self.shortcut is not None:
             residual = residual + self.shortcut(x)

@@ -1,6 +1,6 @@
 """Theory of the attacks, without torch: probabilities, thresholds and expected costs."""
 
-from gradaudit.theory.measured import measure_rank, measuring_work
+from gradaudit.theory.measured import MAX_WORK, measure_rank, measuring_work
 from gradaudit.theory.ranks import Convolution, LayerRank, layer_rank
 from gradaudit.theory.separability import log10_separable_by_chance
 from gradaudit.theory.spear import (
@@ -12,6 +12,7 @@ from gradaudit.theory.spear import (
 )
 
 __all__ = [
+    "MAX_WORK",
     "Convolution",
     "LayerRank",
     "coupon_collector",
