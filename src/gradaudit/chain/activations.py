@@ -57,6 +57,11 @@ class Activation:
         """Whether a positive factor passes through it."""
         return self.kind in ("relu", "leaky_relu")
 
+    @property
+    def bend(self) -> float:
+        """The most that the slope changes relative to itself, per unit of input; kinks aside."""
+        return {"sigmoid": 1.0, "tanh": 2.0, "elu": 1.0, "softplus": self.slope}.get(self.kind, 0.0)
+
     def __call__(self, values: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         """The activation."""
         if self.kind == "relu":
