@@ -10,12 +10,14 @@ from gradaudit.capture import Contains
 from gradaudit.cli.audit import audit
 from gradaudit.cli.exit_codes import ExitCode
 from gradaudit.cli.program import program
+from gradaudit.cli.rank import rank
 from gradaudit.cli.simulate import simulate
 from gradaudit.cli.verb import Verb
 from gradaudit.models import LOSSES
+from gradaudit.models.spec import NAMED
 from gradaudit.version import __version__
 
-VERBS = ("demo", "simulate", "audit", "report")
+VERBS = ("demo", "simulate", "audit", "report", "rank")
 
 
 HEAVY = (
@@ -86,6 +88,10 @@ def test_words_that_the_help_lists_are_those_that_there_are():
         assert name in option(simulate, "loss").help
     for name in ATTACKS:
         assert name in option(audit, "attack").help
+    for name in NAMED:
+        assert name in option(audit, "model").help
+        assert name in option(simulate, "model").help
+        assert name in rank.help
 
 
 @pytest.mark.parametrize(

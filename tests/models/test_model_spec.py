@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from gradaudit.errors import InputError
-from gradaudit.models import mlp, parse_model
+from gradaudit.models import mlp, parse_model, parse_model_on
 
 
 def test_mlp_text():
@@ -66,3 +66,30 @@ def test_factories_that_fail_are_one_line(module, attribute):
 def test_bad_text(text):
     with pytest.raises(InputError, match="model"):
         parse_model(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "asked", "shape"),
+    [
+        ("lenet", None, (1, 28, 28)),
+        ("lenet", (3, 32, 32), (3, 32, 32)),
+        ("lenet?num_classes=10", (3, 20, 24), (3, 20, 24)),
+        ("cnn6?input_shape=1,16,16", None, (1, 16, 16)),
+        ("cnn6?input_shape=1,16,16", (1, 16, 16), (1, 16, 16)),
+        ("mlp:12-5-3", None, (12,)),
+        ("mlp:12-5-3", (3, 2, 2), (3, 2, 2)),
+    ],
+)
+def test_records_that_a_text_s_network_takes(text, asked, shape):
+    model, found = parse_model_on(text, asked, seed=1)
+    assert found == shape
+    assert len(model(torch.zeros(2, *shape))) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "asked"),
+    [("cnn6?input_shape=1,16,16", (3, 32, 32)), ("torch.nn:Identity", None), ("mlp:x-3", None)],
+)
+def test_records_that_do_not_fit_or_are_unknown(text, asked):
+    with pytest.raises(InputError):
+        parse_model_on(text, asked)

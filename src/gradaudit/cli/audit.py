@@ -14,6 +14,7 @@ from gradaudit.budget import Budget
 from gradaudit.cli.verb import (
     FILE,
     LOSS_NAMES,
+    MODEL_WORDS,
     Verb,
     flag,
     limit,
@@ -67,8 +68,8 @@ EXAMPLES = (
 @option(
     "--model",
     metavar="SPEC",
-    help="The network, for the proof over all layers: mlp:INPUTS-WIDTH-...-OUTPUTS or "
-    "package.module:factory (its code is run). By default, a ReLU network of the update's shapes.",
+    help=f"The network, for the proof over all layers: {MODEL_WORDS}. "
+    "By default, a ReLU network of the update's shapes.",
 )
 @option(
     "--loss",

@@ -12,6 +12,7 @@ import click
 from gradaudit.cli.audit import audit
 from gradaudit.cli.demo import demo
 from gradaudit.cli.guard import guarded
+from gradaudit.cli.rank import rank
 from gradaudit.cli.report import report
 from gradaudit.cli.simulate import simulate
 from gradaudit.cli.verb import write_exit_codes
@@ -60,7 +61,7 @@ def program(ctx: click.Context) -> None:
         click.echo(ctx.get_help())
 
 
-for _verb in (demo, simulate, audit, report):
+for _verb in (demo, simulate, audit, report, rank):
     program.add_command(_verb)
 
 

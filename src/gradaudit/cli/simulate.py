@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from gradaudit.cli.verb import FILE, LOSS_NAMES, Verb, flag, option, seed_option
+from gradaudit.cli.verb import FILE, LOSS_NAMES, MODEL_WORDS, Verb, flag, option, seed_option
 from gradaudit.errors import InputError
 
 EXAMPLES = (
@@ -40,7 +40,7 @@ EXAMPLES = (
 @option(
     "--model",
     metavar="SPEC",
-    help="The network: mlp:INPUTS-WIDTH-...-OUTPUTS or package.module:factory (its code is run). "
+    help=f"The network: {MODEL_WORDS}. "
     "By default, two hidden ReLU layers of width 400 that fit the data.",
 )
 @option(

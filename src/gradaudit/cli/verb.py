@@ -131,6 +131,12 @@ class _File(click.Path):
 # As in `gradaudit.models.LOSSES`, which help must not wait for.
 LOSS_NAMES = ("cross_entropy", "binary_cross_entropy", "mse")
 
+# As `gradaudit.models.parse_model` reads it.
+MODEL_WORDS = (
+    "mlp:INPUTS-WIDTH-...-OUTPUTS; lenet, cnn6, cnn6_d, vgg_small or resnet18, with options as in "
+    "'lenet?num_classes=10'; or package.module:factory (its code is run)"
+)
+
 FILE = _File(path_type=Path)
 
 

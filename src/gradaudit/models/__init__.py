@@ -7,7 +7,7 @@ from gradaudit.models.lenet import lenet
 from gradaudit.models.losses import LOSSES, Loss, get_loss, usual_loss
 from gradaudit.models.mlp import mlp
 from gradaudit.models.resnet import resnet18
-from gradaudit.models.spec import parse_model
+from gradaudit.models.spec import parse_model, parse_model_on
 from gradaudit.models.vgg import vgg_small
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "lenet",
     "mlp",
     "parse_model",
+    "parse_model_on",
     "resnet18",
     "usual_loss",
     "vgg_small",

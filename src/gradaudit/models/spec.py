@@ -6,7 +6,7 @@ import importlib
 import inspect
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -74,6 +74,50 @@ def parse_model(text: str, *, seed: int = 0, generator: torch.Generator | None =
     if generator is not None:
         drawn = int(torch.randint(2**62, (), generator=generator, device=generator.device))
     return _import_model(text, family, rest, drawn)
+
+
+def parse_model_on(
+    text: str, input_shape: Sequence[int] | None, *, seed: int = 0
+) -> tuple[nn.Module, tuple[int, ...]]:
+    """Make the network that a text names, and say which records it takes.
+
+    Args:
+        text: As for `parse_model`.
+        input_shape: Of a record; None for that of the text, or of the paper's network.
+        seed: Starts the generator.
+
+    Raises:
+        InputError: The text names no network, says another shape, or leaves it open.
+
+    Example:
+        >>> parse_model_on("lenet", (3, 32, 32))[0].fc.in_features
+        768
+        >>> parse_model_on("mlp:12-5-3", None)[1]
+        (12,)
+    """
+    name, options = split_options("model", text)
+    asked = None if input_shape is None else tuple(input_shape)
+    usual: tuple[int, ...] | None = None
+    if name in NAMED:
+        given = options.given("input_shape")
+        if asked is not None and not given:
+            sizes = ",".join(map(str, asked))
+            text = f"{text}{'&' if '?' in text else '?'}input_shape={sizes}"
+            usual = asked
+        elif given:
+            usual = _whole_numbers(options, "input_shape")
+        else:
+            usual = inspect.signature(NAMED[name]).parameters["input_shape"].default
+    elif name.startswith("mlp:"):
+        first = name.removeprefix("mlp:").partition("-")[0]
+        usual = (int(first),) if first.isdecimal() else None
+    model = parse_model(text, seed=seed)
+    shape = asked or usual
+    if shape is None:
+        raise InputError("input_shape", "none", "the shape of a record that the model takes")
+    if usual is not None and shape != usual and name in NAMED:
+        raise InputError("input_shape", str(shape), f"{usual}, as the model says")
+    return model, shape
 
 
 def _parse_mlp(

@@ -8,7 +8,7 @@ from typing import Any
 
 from gradaudit.rank.architecture import Architecture
 from gradaudit.rank.rows import LayerRow, rows_of
-from gradaudit.rank.table import NO_PROMISE, summary, table
+from gradaudit.rank.table import NO_PROMISE, summary, table, where_open
 from gradaudit.rank.variants import change, usual_changes
 
 # Of the layout of `RankAnalysis.to_json`.
@@ -50,6 +50,11 @@ class RankAnalysis:
     def deficit(self) -> int:
         """Dimensions that are left open at all layers together."""
         return sum(row.deficit for row in self.layers)
+
+    @property
+    def where(self) -> str:
+        """The first of these layers, with what they leave open, in words."""
+        return where_open(self.layers)
 
     @property
     def summary(self) -> str:
@@ -137,14 +142,25 @@ class Variant:
     before: int
 
     @property
+    def where(self) -> str:
+        """Layers that leave something open, the last layer first."""
+        return self.analysis.where
+
+    @property
     def advice(self) -> str:
         """What the change does to the recursion, in a sentence that promises nothing."""
-        losses = self.analysis.losses
-        if not losses:
+        if not self.analysis.losses:
             return f"With {self.title} the recursion still determines every layer's input."
-        where = ", ".join(f"{row.name} ({row.deficit:,})" for row in losses[:3])
-        more = ", ..." if len(losses) > 3 else ""
         return (
             f"With {self.title} the linear equations leave {self.analysis.deficit:,} dimensions "
-            f"open instead of {self.before:,}, at {where}{more}. {NO_PROMISE}"
+            f"open instead of {self.before:,}, at {self.where}. {NO_PROMISE}"
         )
+
+    def to_json(self) -> dict[str, Any]:
+        """The change, and what it leaves open where."""
+        return {
+            "title": self.title,
+            "deficit": self.analysis.deficit,
+            "losses": {row.name: row.deficit for row in self.analysis.losses},
+            "advice": self.advice,
+        }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from gradaudit.rank.rows import LayerRow
 
@@ -19,16 +19,41 @@ def table(rows: Sequence[LayerRow]) -> str:
     Args:
         rows: From the input to the output.
     """
-    cells = [_HEAD, *(_cells(row) for row in rows)]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    lines = [
+    lines = columns([_HEAD, *(_cells(row) for row in rows)], left={0})
+    return "\n".join([lines[0], "-" * max(map(len, lines)), *lines[1:]])
+
+
+def columns(lines: Sequence[Sequence[str]], left: Collection[int]) -> list[str]:
+    """Lines of cells with their columns aligned.
+
+    Args:
+        lines: Of equally many cells.
+        left: The columns that begin, rather than end, in line.
+
+    Example:
+        >>> columns([("a", "10"), ("bc", "2")], left={0})
+        ['a   10', 'bc   2']
+    """
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return [
         "  ".join(
-            cell.ljust(width) if place == 0 else cell.rjust(width)
+            cell.ljust(width) if place in left else cell.rjust(width)
             for place, (cell, width) in enumerate(zip(line, widths, strict=True))
         ).rstrip()
-        for line in cells
+        for line in lines
     ]
-    return "\n".join([lines[0], "-" * sum(widths) + "-" * 2 * (len(widths) - 1), *lines[1:]])
+
+
+def where_open(rows: Sequence[LayerRow], most: int = 3) -> str:
+    """Layers that leave something open, in the order of the recursion, and how much.
+
+    Args:
+        rows: From the input to the output.
+        most: Layers to name.
+    """
+    losses = [row for row in reversed(rows) if row.deficit]
+    named = ", ".join(f"{row.name} ({row.deficit:,})" for row in losses[:most])
+    return named + (", ..." if len(losses) > most else "")
 
 
 def _cells(row: LayerRow) -> tuple[str, ...]:
@@ -61,7 +86,7 @@ def summary(rows: Sequence[LayerRow]) -> str:
             f"{first.deficit:,} of {first.unknowns:,} dimensions of its input open."
         )
         if len(losses) > 1:
-            others = ", ".join(f"{row.name} ({row.deficit:,})" for row in losses[1:])
+            others = where_open([row for row in rows if row is not first])
             sentences.append(f"Nearer the input, further ones are open: {others}.")
         sentences.append(NO_PROMISE)
     else:
@@ -74,5 +99,8 @@ def summary(rows: Sequence[LayerRow]) -> str:
         sentences.append(
             f"For {names} the rank is a bound from above, so that the recursion may lose more."
         )
+    if any(row.measured for row in rows):
+        counted = ", ".join(row.name for row in rows if not row.measured) or "no layer"
+        sentences.append(f"The ranks are counted for {counted}, and measured for the other layers.")
     sentences += [f"{row.name}: {row.note}." for row in losses if row.note]
     return " ".join(sentences)

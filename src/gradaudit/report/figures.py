@@ -139,7 +139,8 @@ def _coarser(pattern: Bool[np.ndarray, "b m"]) -> Float[np.ndarray, "rows column
     return shares
 
 
-def _axes(palette: Palette, height: float) -> tuple[Any, Any]:
+def new_axes(palette: Palette, height: float) -> tuple[Any, Any]:
+    """A figure and its axes in the report's style; the height is in inches."""
     # Figure without pyplot: no window system, no global figure that somebody must close.
     figure = require("matplotlib.figure", "report").Figure(
         figsize=(5.0, height), layout="constrained", facecolor="none"
@@ -157,19 +158,24 @@ def _label(axes: Any, palette: Palette, horizontal: str, vertical: str) -> None:
     axes.set_ylabel(vertical, color=palette.ink, fontsize=10)
 
 
-def _svg_uri(figure: Any) -> str:
+def svg_bytes(figure: Any) -> bytes:
+    """A figure as SVG, the same bytes for the same figure."""
     matplotlib = require("matplotlib", "report")
     stream = io.BytesIO()
     # A fixed salt and no date: one result gives one report, byte for byte.
     with matplotlib.rc_context({"svg.fonttype": "path", "svg.hashsalt": "gradaudit"}):
         figure.savefig(stream, format="svg", transparent=True, metadata={"Date": None})
-    return data_uri(stream.getvalue(), "image/svg+xml")
+    return stream.getvalue()
+
+
+def _svg_uri(figure: Any) -> str:
+    return data_uri(svg_bytes(figure), "image/svg+xml")
 
 
 def _draw_spectrum(
     shown: Float[np.ndarray, " k"], smallest: float, spectrum: Spectrum, palette: Palette
 ) -> str:
-    figure, axes = _axes(palette, 2.3)
+    figure, axes = new_axes(palette, 2.3)
     floor = smallest / 3
     # Beyond these bounds, logarithmic axes overflow.
     drawn = np.clip(np.where(np.isfinite(shown), np.maximum(shown, floor), floor), 1e-150, 1e150)
@@ -224,7 +230,7 @@ def _draw_sparsity(
 ) -> str:
     colors = require("matplotlib.colors", "report")
     records, neurons = shape
-    figure, axes = _axes(palette, min(3.4, 1.1 + 0.07 * len(shares)))
+    figure, axes = new_axes(palette, min(3.4, 1.1 + 0.07 * len(shares)))
     scheme = colors.LinearSegmentedColormap.from_list("share", [palette.faint, palette.strong])
     axes.imshow(
         shares,
