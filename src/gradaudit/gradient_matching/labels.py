@@ -12,7 +12,7 @@ from gradaudit.gradient_matching.target import Target, UnsuitedError
 
 # Random inputs by which the network's mean output is estimated.
 PROBES = 64
-GIVE = "Give the labels, or use attack='dlg', which searches for them."
+GIVE = "Give the labels, or use the attack 'dlg', which searches for them."
 
 
 @dataclass(frozen=True, eq=False)

@@ -127,14 +127,14 @@ def _check(target: Target, method: Method, batch_size: int) -> None:
         raise UnsuitedError(
             f"The attack {method.name!r} takes a batch of {largest}; this update is of "
             f"{batch_size} records.",
-            "Use attack='dlg' or 'inverting-gradients'.",
+            "Use the attack 'dlg' or 'inverting-gradients'.",
         )
     if method.needs_scale and not target.scale_known:
         raise UnsuitedError(
             f"The attack {method.name!r} needs the gradient itself; a difference of weights is "
             "the learning rate times that.",
-            "Give the client's learning rate, or use attack='inverting-gradients', which needs no "
-            "scale.",
+            "Give the client's learning rate, or use the attack 'inverting-gradients', which needs "
+            "no scale.",
         )
 
 
