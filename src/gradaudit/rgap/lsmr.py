@@ -21,12 +21,14 @@ class LeastSquares:
         iterations: How many all rows took together: those of the slowest.
         condition: Largest over smallest singular value of A that the iteration has met, by row:
             an estimate of the condition number from below.
+        largest: The largest singular value met.
     """
 
     solution: Float[Tensor, "p n"]
     normal_residual: Float[Tensor, " p"]
     iterations: int
     condition: Float[Tensor, " p"]
+    largest: Float[Tensor, " p"]
 
 
 def lsmr(
@@ -84,14 +86,16 @@ def lsmr(
         past.mul_(-_over(theta_bar * rho, rho_old * rho_bar_old)[:, None]).add_(direction)
         solution.addcmul_(_over(zeta, rho * rho_bar)[:, None], past)
         direction.mul_(-_over(theta, rho)[:, None]).add_(v)
-    return LeastSquares(solution, zeta_bar.abs(), done, _condition(torch.stack(bidiagonal)))
+    return LeastSquares(solution, zeta_bar.abs(), done, *_extremes(torch.stack(bidiagonal)))
 
 
-def _condition(bidiagonal: Float[Tensor, "i p"]) -> Float[Tensor, " p"]:
-    """From the entries of the bidiagonal matrix, diagonal and lower diagonal in turn."""
+def _extremes(
+    bidiagonal: Float[Tensor, "i p"],
+) -> tuple[Float[Tensor, " p"], Float[Tensor, " p"]]:
+    """Condition and largest singular value of the bidiagonal matrix, given entry by entry."""
     alphas, betas = bidiagonal[0::2].T.cpu(), bidiagonal[1::2].T.cpu()
     if not betas.shape[1]:
-        return torch.ones_like(bidiagonal[0])
+        return torch.ones_like(bidiagonal[0]), bidiagonal[0]
     # The last alpha belongs to the step that was not taken.
     alphas = alphas[:, :-1]
     diagonal = (alphas.square() + betas.square()).numpy()
@@ -104,7 +108,8 @@ def _condition(bidiagonal: Float[Tensor, "i p"]) -> Float[Tensor, " p"]:
     smallest, largest = torch.tensor(ends, dtype=torch.float64).reshape(-1, 2).T
     # Squares lose what lies below the root of a rounding.
     least = torch.finfo(torch.float64).eps * largest
-    return (largest / torch.maximum(smallest, least)).sqrt().to(bidiagonal)
+    condition = (largest / torch.maximum(smallest, least)).sqrt()
+    return condition.to(bidiagonal), largest.sqrt().to(bidiagonal)
 
 
 def _unit(vectors: Float[Tensor, "p n"]) -> tuple[Float[Tensor, "p n"], Float[Tensor, " p"]]:

@@ -1,0 +1,299 @@
+r"""The verdict on reconstructed network inputs, by the gradient of the whole network.
+
+Three things make a reconstruction a record of the batch, however it was found. Its gradient,
+recomputed, is the observed one in every tensor, down to rounding or noise. Nothing near it has that
+gradient too: the derivative of the gradient has full rank, or every layer's equations do. And
+several records could not have left that gradient together: their mean would show.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import torch
+from jaxtyping import Float, Shaped
+from torch import Tensor
+from torch.func import functional_call, grad
+
+from gradaudit.certify.scale_twins import ScaleTwin, scale_twin
+from gradaudit.certify.sensitivity import Sensitivity, sensitivity
+from gradaudit.certify.single import SINGLE_SPREAD, VISIBLE_FACTOR
+from gradaudit.evidence import Certificate, Check, RecordEvidence
+from gradaudit.linear.tolerances import (
+    GRADIENT_RELATIVE_LIMIT,
+    GRADIENT_ROUNDINGS,
+    RECORD_RELATIVE_ERROR,
+    RESIDUAL_FACTOR,
+    SINGLE_RECORD_ROWS,
+)
+from gradaudit.models.loaded import LoadedModel
+from gradaudit.models.losses import Loss
+from gradaudit.rgap.observed import GRADIENT_ROUNDINGS as COMPUTED_ROUNDINGS
+from gradaudit.rgap.observed import Observed, observe
+from gradaudit.update import Update
+
+# Random directions in which a second record is tried; the one that shows least counts.
+DIRECTIONS = 3
+
+
+@dataclass(frozen=True, eq=False)
+class ReconstructionVerdict:
+    """What the network says about reconstructed inputs.
+
+    Attributes:
+        evidence: By record.
+        certificate: Of the whole.
+        sensitivity: Error and uniqueness; None where the gradient does not match.
+        residual: Relative norm of the difference of the two gradients.
+        twin: The multiple of the record that has the same gradient, if there is one.
+        reason: Why nothing is certified; empty if it is.
+    """
+
+    evidence: tuple[RecordEvidence, ...]
+    certificate: Certificate
+    sensitivity: Sensitivity | None
+    residual: float
+    twin: ScaleTwin | None
+    reason: str
+
+    @property
+    def recovered(self) -> bool:
+        """Whether all records are certified."""
+        return not self.reason
+
+
+def judge_reconstruction(
+    loaded: LoadedModel,
+    update: Update,
+    loss: Loss,
+    inputs: Float[Tensor, "b ..."],
+    labels: Shaped[Tensor, "b ..."],
+    *,
+    generator: torch.Generator,
+    determined: bool | None = None,
+    stop: Callable[[], bool] = lambda: False,
+) -> ReconstructionVerdict:
+    """Judge reconstructed inputs of a network by its observed gradient alone.
+
+    Args:
+        loaded: The network with the update's weights, in float64.
+        update: What was observed: the gradient of the mean loss, or a difference of weights.
+        loss: The client's.
+        inputs: One record each, in the network's input shape, float64.
+        labels: As the loss takes them.
+        generator: Of the noise and the directions that are tried.
+        determined: Whether an analysis of the layers' equations showed that they leave no
+            direction open; None where there is none, and the gradient's derivative must show it.
+        stop: Asked during iterations; true ends them with what there is.
+
+    Returns:
+        The verdict. Records are certified together or not at all.
+
+    Source:
+        For the bound on the error, R-GAP (arXiv 2010.07733), section 3; what it needs is ours.
+    """
+    judge = _Judge(loaded, loss, labels, observe([update], [loaded.observed]))
+    with torch.inference_mode(False):
+        inputs, labels = inputs.clone(), labels.clone()
+        checks, residual = judge.compare(inputs)
+        unexplained = [check.name for check in checks if not check.passed]
+        if unexplained:
+            worst = max(checks, key=lambda check: check.value / check.tolerance)
+            reason = (
+                f"Its gradient is not the observed one: {len(unexplained)} of {len(checks)} "
+                f"tensors differ, {worst.name.removeprefix('gradient:')!r} by {worst.value:.1g} "
+                f"of its size."
+            )
+            return _refused(inputs, checks, residual, reason)
+        found = sensitivity(
+            judge.whitened, inputs, judge.mismatch(inputs), generator=generator, stop=stop
+        )
+        twin = scale_twin(judge.predict, loss, inputs, labels)
+        # What the layers' equations show is exact where the derivative was only multiplied with.
+        found = replace(
+            found, determined=determined if found.determined is None else found.determined
+        )
+        checks += _more(judge, inputs, found, generator)
+    reason = _reason(checks, found, inputs)
+    if reason:
+        return replace(_refused(inputs, checks, residual, reason), sensitivity=found, twin=twin)
+    evidence = tuple(
+        RecordEvidence(
+            recovered=True,
+            activation_gradient_residual=residual,
+            estimated_error=found.error,
+            label=int(label) if label.ndim == 0 and not label.is_floating_point() else None,
+            copies=1,
+        )
+        for label in labels
+    )
+    return ReconstructionVerdict(
+        evidence, Certificate("full_gradient", _STATEMENT, checks), found, residual, twin, ""
+    )
+
+
+_STATEMENT = (
+    "The full gradient of all layers, recomputed from the reconstruction, is the observed one in "
+    "every tensor down to rounding or noise; no other input near it has that gradient."
+)
+
+
+class _Judge:
+    """The observed gradient, and that of any inputs, entry by entry over its noise."""
+
+    def __init__(self, loaded: LoadedModel, loss: Loss, labels: Tensor, observed: Observed) -> None:
+        self._loaded, self._loss, self._labels = loaded, loss, labels
+        self.observed = {name: rows[0] for name, rows in observed.gradients.items()}
+        self._noise = {
+            name: rows[0].reshape(-1, *[1] * (self.observed[name].ndim - 1))
+            for name, rows in observed.noise.items()
+        }
+        # A learning rate that is not known is taken for what fits the reconstruction best.
+        self._scale_known = observed.scale_known
+
+    def predict(self, inputs: Tensor) -> Tensor:
+        outputs: Tensor = functional_call(self._loaded.module, self._loaded.tensors, (inputs,))
+        return outputs
+
+    def gradient(self, inputs: Tensor) -> dict[str, Tensor]:
+        """Of the mean loss, as large as the observed one where the scale is not known."""
+        tensors = self._loaded.tensors
+        free = {name: tensors[name] for name in self.observed}
+
+        def mean_loss(weights: dict[str, Tensor]) -> Tensor:
+            outputs = functional_call(self._loaded.module, {**tensors, **weights}, (inputs,))
+            return self._loss(outputs, self._labels)
+
+        found: dict[str, Tensor] = grad(mean_loss)(free)
+        if self._scale_known:
+            return found
+        product = torch.stack([(found[n] * g).sum() for n, g in self.observed.items()]).sum()
+        square = torch.stack([g.square().sum() for g in found.values()]).sum()
+        return {name: g * (product / square) for name, g in found.items()}
+
+    def compare(self, inputs: Tensor) -> tuple[tuple[Check, ...], float]:
+        """By tensor, and as a whole: the difference relative to the observed size."""
+        found = self.gradient(inputs)
+        checks, squares, total = [], 0.0, 0.0
+        for name, theirs in self.observed.items():
+            difference, size = float((found[name] - theirs).norm()), float(theirs.norm())
+            squares, total = squares + difference**2, total + size**2
+            noise = float(self._noise[name].expand_as(theirs).norm())
+            # The noise is as for one rounding of a sum; through several layers there are many.
+            rounding = GRADIENT_ROUNDINGS / COMPUTED_ROUNDINGS
+            allowed = min(max(RESIDUAL_FACTOR, rounding) * noise, GRADIENT_RELATIVE_LIMIT * size)
+            value = difference / size if size else float(difference > 0)
+            tolerance = allowed / size if size else 0.0
+            checks.append(
+                Check(
+                    f"gradient:{name}",
+                    value,
+                    tolerance,
+                    value <= tolerance,
+                    f"The gradient of {name!r}, recomputed from the reconstruction, is the "
+                    "observed one.",
+                )
+            )
+        return tuple(checks), (squares / total) ** 0.5 if total else float("inf")
+
+    def whitened(self, inputs: Tensor) -> Tensor:
+        """The gradient over its noise, flat."""
+        found = self.gradient(inputs)
+        return torch.cat([(found[name] / self._noise[name]).flatten() for name in self.observed])
+
+    def mismatch(self, inputs: Tensor) -> Tensor:
+        """Observed less recomputed, over the noise, flat."""
+        theirs = [(g / self._noise[name]).flatten() for name, g in self.observed.items()]
+        return torch.cat(theirs) - self.whitened(inputs)
+
+    def trace_of_two(self, inputs: Tensor, direction: Tensor) -> float:
+        """What records at both sides, instead of one, would leave, over what is left or noise.
+
+        In the tensor that tells them apart best.
+        """
+        first, second = self.gradient(inputs + direction), self.gradient(inputs - direction)
+        middle = self.gradient(inputs)
+        ratios = []
+        for name, g in middle.items():
+            left = (g - self.observed[name]).norm()
+            noise = self._noise[name].expand_as(g).norm()
+            trace = ((first[name] + second[name]) / 2 - g).norm()
+            ratios.append(float(trace / torch.maximum(left, noise)))
+        return max(ratios)
+
+    @property
+    def equations(self) -> int:
+        """Entries of the observed gradient that are not zero."""
+        return sum(int((g != 0).sum()) for g in self.observed.values())
+
+
+def _more(
+    judge: _Judge, inputs: Tensor, found: Sensitivity, generator: torch.Generator
+) -> tuple[Check, ...]:
+    """Whether the match says something: equations enough, no second record, a small error."""
+    size = float(inputs.square().mean().sqrt())
+    traces = []
+    for _ in range(DIRECTIONS):
+        drawn = torch.randn(
+            inputs.shape, generator=generator, dtype=inputs.dtype, device=generator.device
+        ).to(inputs.device)
+        traces.append(judge.trace_of_two(inputs, SINGLE_SPREAD * size * drawn))
+    surplus = judge.equations - inputs.numel()
+    error = found.error / size if size else float("inf")
+    return (
+        Check(
+            "equations_beyond_the_unknowns",
+            float(surplus),
+            float(SINGLE_RECORD_ROWS),
+            surplus >= SINGLE_RECORD_ROWS,
+            "The observed gradient has more entries than the reconstruction, so that one cannot "
+            "be made up to match the other.",
+        ),
+        Check(
+            "trace_of_a_second_record",
+            min(traces),
+            VISIBLE_FACTOR,
+            min(traces) > VISIBLE_FACTOR,
+            f"Two records that lie {SINGLE_SPREAD:.0%} apart would leave another gradient than "
+            "the one between them.",
+        ),
+        Check(
+            "relative_error",
+            error,
+            RECORD_RELATIVE_ERROR,
+            error <= RECORD_RELATIVE_ERROR,
+            "What the gradient's rounding and what is left unexplained can change in the "
+            "reconstruction is small.",
+        ),
+    )
+
+
+def _reason(checks: tuple[Check, ...], found: Sensitivity, inputs: Tensor) -> str:
+    """Why a match proves nothing; empty if it does."""
+    failed = {check.name: check for check in checks if not check.passed}
+    if "equations_beyond_the_unknowns" in failed:
+        return "The gradient has hardly more entries than the reconstruction: a match is no proof."
+    if not found.determined:
+        return (
+            "Other inputs near it have the same gradient."
+            if found.determined is False
+            else "It was not found out whether other inputs near it have the same gradient."
+        )
+    if "trace_of_a_second_record" in failed:
+        return (
+            "The network's gradient bends so little with the input, for the update's rounding or "
+            "noise, that one record cannot be told from the mean of several."
+        )
+    if "relative_error" in failed:
+        return f"Its predicted error is {failed['relative_error'].value:.0%} of its size."
+    return ""
+
+
+def _refused(
+    inputs: Tensor, checks: tuple[Check, ...], residual: float, reason: str
+) -> ReconstructionVerdict:
+    blank = RecordEvidence(False, activation_gradient_residual=residual, reason=reason)
+    return ReconstructionVerdict(
+        (blank,) * len(inputs), Certificate(checks=checks), None, residual, None, reason
+    )
