@@ -131,6 +131,34 @@ class Preprocessing:
         mean = np.asarray(self.mean or (0.0,) * channels).reshape(1, channels, 1, 1)
         return np.moveaxis(images * std + mean, 1, -1)
 
+    def input_range(
+        self, shape: Sequence[int]
+    ) -> tuple[Float[np.ndarray, ...], Float[np.ndarray, ...]] | None:
+        """Least and largest value that each entry of an input can have, if it is an image's.
+
+        Args:
+            shape: Of a network input.
+
+        Returns:
+            Where black and white pixels come to lie; None for other records than images of this
+            many features.
+
+        Example:
+            >>> grey = Preprocessing(image_shape=(1, 1, 2), mean=(0.5,), std=(0.25,))
+            >>> [bound.tolist() for bound in grey.input_range((2,))]
+            [[-2.0, -2.0], [2.0, 2.0]]
+        """
+        if self.image_shape is None or self.features != math.prod(shape):
+            return None
+        channels = self.image_shape[0]
+        std = np.asarray(self.std or (1.0,) * channels)[:, None, None]
+        mean = np.asarray(self.mean or (0.0,) * channels)[:, None, None]
+        low, high = (
+            np.broadcast_to((pixel - mean) / std, self.image_shape).reshape(tuple(shape)).copy()
+            for pixel in (0.0, 1.0)
+        )
+        return low, high
+
     def to_rows(self, records: Shaped[np.ndarray, "b ..."]) -> list[dict[str, float | str]]:
         """Show network inputs as rows in the original columns and units.
 

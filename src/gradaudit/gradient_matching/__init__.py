@@ -1,5 +1,6 @@
 """Records by optimisation: search for a batch whose gradient is the observed one."""
 
+from gradaudit.gradient_matching.features import FeatureMatch, invert_features
 from gradaudit.gradient_matching.knowledge import Knowledge
 from gradaudit.gradient_matching.labels import Labels, infer_labels
 from gradaudit.gradient_matching.match import Match, match_gradient
@@ -12,6 +13,7 @@ __all__ = [
     "IDLG",
     "INVERTING_GRADIENTS",
     "METHODS",
+    "FeatureMatch",
     "Knowledge",
     "Labels",
     "Match",
@@ -19,6 +21,7 @@ __all__ = [
     "Target",
     "UnsuitedError",
     "infer_labels",
+    "invert_features",
     "is_piecewise_linear",
     "make_target",
     "match_gradient",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -116,18 +115,12 @@ def _input_shape(update: Update, knowledge: Knowledge) -> tuple[int, ...]:
 
 
 def _box(
-    known: Preprocessing | None,
-    shape: tuple[int, ...],
-    device: torch.device | str,
+    known: Preprocessing | None, shape: tuple[int, ...], device: torch.device | str
 ) -> tuple[Tensor, Tensor] | None:
-    """Pixels lie in [0, 1]; where they end after normalisation."""
-    if known is None or known.image_shape is None or known.features != math.prod(shape):
+    bounds = None if known is None else known.input_range(shape)
+    if bounds is None:
         return None
-    channels = known.image_shape[0]
-    mean = torch.tensor(known.mean or (0.0,) * channels, dtype=torch.float64, device=device)
-    std = torch.tensor(known.std or (1.0,) * channels, dtype=torch.float64, device=device)
-    bounds = (((pixel - mean) / std)[:, None, None] for pixel in (0.0, 1.0))
-    low, high = (bound.expand(known.image_shape).reshape(shape) for bound in bounds)
+    low, high = (torch.as_tensor(bound, dtype=torch.float64, device=device) for bound in bounds)
     return low, high
 
 
