@@ -99,6 +99,14 @@ def test_pooling_and_skip_connections_are_walked_though_nothing_can_solve_them()
     assert next(r for r in without.layers if r.name == "block1.conv2").deficit == 0
 
 
+def test_what_no_number_of_equations_helps_against_is_named():
+    said = ga.rank_analysis(mlp(20, [10], 2, activation="gelu"), (20,)).summary
+    assert "cannot pass gelu1: it does not rise everywhere" in said
+    assert "gives the record" not in said
+    said = ga.rank_analysis(vgg_small(), (3, 32, 32)).summary
+    assert "cannot pass pool1, pool2, pool3: max pooling keeps one entry" in said
+
+
 def test_json_and_text_say_the_same():
     analysis = ga.rank_analysis(cnn6_d(), (3, 32, 32))
     data = json.loads(json.dumps(analysis.to_json()))
@@ -118,6 +126,7 @@ NETWORKS = [
     pytest.param(vgg_small(), (3, 32, 32), id="vgg_small"),
     pytest.param(resnet18(width=8).eval(), (3, 32, 32), id="resnet18"),
     pytest.param(mlp(20, [10], 2), (20,), id="mlp"),
+    pytest.param(mlp(20, [10], 2, activation="gelu"), (20,), id="gelu"),
 ]
 # What would read as if a deficit, or an audit, kept anything private.
 PROMISES = re.compile(

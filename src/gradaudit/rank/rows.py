@@ -55,6 +55,11 @@ class LayerRow:
     upper_bound: bool
     note: str
 
+    @property
+    def lossy(self) -> bool:
+        """Whether it is no layer with a weight, but a step that the recursion cannot pass."""
+        return not self.gradient_constraints
+
 
 def rows_of(architecture: Architecture, *, measure: bool, seed: int) -> tuple[LayerRow, ...]:
     """Count, and measure where it is asked for and affordable, the equations of every layer.

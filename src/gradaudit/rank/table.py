@@ -10,6 +10,8 @@ NO_PROMISE = (
     "A deficit protects nothing by itself: equations of other layers remain, which are nonlinear "
     "and which an optimisation attack uses."
 )
+# Layers that a sentence names.
+MOST = 3
 _HEAD = ("layer", "unknowns", "equations", "naive", "exact", "deficit", "virtual", "RA index")
 
 
@@ -44,16 +46,15 @@ def columns(lines: Sequence[Sequence[str]], left: Collection[int]) -> list[str]:
     ]
 
 
-def where_open(rows: Sequence[LayerRow], most: int = 3) -> str:
+def where_open(rows: Sequence[LayerRow]) -> str:
     """Layers that leave something open, in the order of the recursion, and how much.
 
     Args:
         rows: From the input to the output.
-        most: Layers to name.
     """
     losses = [row for row in reversed(rows) if row.deficit]
-    named = ", ".join(f"{row.name} ({row.deficit:,})" for row in losses[:most])
-    return named + (", ..." if len(losses) > most else "")
+    named = ", ".join(f"{row.name} ({row.deficit:,})" for row in losses[:MOST])
+    return named + (", ..." if len(losses) > MOST else "")
 
 
 def _cells(row: LayerRow) -> tuple[str, ...]:
@@ -76,31 +77,49 @@ def summary(rows: Sequence[LayerRow]) -> str:
     Args:
         rows: From the input to the output.
     """
-    losses = [row for row in reversed(rows) if row.deficit]
-    bounds = [row for row in rows if row.upper_bound]
-    sentences = []
-    if losses:
-        first = losses[0]
-        sentences.append(
-            f"The recursion loses data first at {first.name}: its equations leave "
-            f"{first.deficit:,} of {first.unknowns:,} dimensions of its input open."
-        )
-        if len(losses) > 1:
-            others = where_open([row for row in rows if row is not first])
-            sentences.append(f"Nearer the input, further ones are open: {others}.")
-        sentences.append(NO_PROMISE)
-    else:
-        sentences.append(
-            "At every layer the linear equations determine the input: with invertible activations "
-            "a single record's gradient gives the record to R-GAP's recursion."
-        )
+    sentences = [*_losses(rows), *_barriers(rows)]
+    bounds = [row.name for row in rows if row.upper_bound]
     if bounds:
-        names = ", ".join(row.name for row in bounds[:3]) + (", ..." if len(bounds) > 3 else "")
+        names = ", ".join(bounds[:MOST]) + (", ..." if len(bounds) > MOST else "")
         sentences.append(
             f"For {names} the rank is a bound from above, so that the recursion may lose more."
         )
     if any(row.measured for row in rows):
         counted = ", ".join(row.name for row in rows if not row.measured) or "no layer"
         sentences.append(f"The ranks are counted for {counted}, and measured for the other layers.")
-    sentences += [f"{row.name}: {row.note}." for row in losses if row.note]
+    notes = {row.note: row.name for row in rows if row.deficit and row.note and not row.lossy}
+    sentences += [f"{name}: {note}." for note, name in notes.items()]
     return " ".join(sentences)
+
+
+def _losses(rows: Sequence[LayerRow]) -> list[str]:
+    losses = [row for row in reversed(rows) if row.deficit]
+    if not losses:
+        said = "At every layer the linear equations determine the input"
+        if any(row.lossy for row in rows):
+            return [f"{said}."]
+        return [
+            f"{said}: with invertible activations a single record's gradient gives the record to "
+            "R-GAP's recursion."
+        ]
+    first = losses[0]
+    sentences = [
+        f"The recursion loses data first at {first.name}: its equations leave {first.deficit:,} of "
+        f"{first.unknowns:,} dimensions of its input open."
+    ]
+    if len(losses) > 1:
+        others = where_open([row for row in rows if row is not first])
+        sentences.append(f"Nearer the input, further ones are open: {others}.")
+    return [*sentences, NO_PROMISE]
+
+
+def _barriers(rows: Sequence[LayerRow]) -> list[str]:
+    """What stops the recursion, however many equations there are: once for each reason."""
+    by_reason: dict[str, list[str]] = {}
+    for row in rows:
+        if row.lossy:
+            by_reason.setdefault(row.note, []).append(row.name)
+    return [
+        f"R-GAP's recursion cannot pass {', '.join(names)}: {reason}."
+        for reason, names in by_reason.items()
+    ]
