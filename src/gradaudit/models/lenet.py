@@ -39,8 +39,9 @@ def lenet(
     fc        classes         classes         classes x 588, 768
     ========  ==============  ==============  =================
 
-    R-GAP's LeNet has sigmoids, a single logit and no bias; DLG's, for 32 x 32 colour, has as many
-    outputs as classes, biases, and weights uniform on (-0.5, 0.5) (``init="uniform"``).
+    R-GAP's LeNet has sigmoids, a single logit and no bias; its LeNet*, most likely,
+    ``activation="leaky_relu"``. DLG's, for 32 x 32 colour, has as many outputs as classes, biases,
+    and weights uniform on (-0.5, 0.5) (``init="uniform"``).
 
     Args:
         input_shape: (channels, height, width); 28 x 28 grey and 32 x 32 colour are the papers'.
