@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor
-from torch.func import functional_call, grad
 
 from gradaudit.certify.scale_twins import ScaleTwin, scale_twin
 from gradaudit.certify.sensitivity import Sensitivity, sensitivity
@@ -29,12 +28,15 @@ from gradaudit.linear.tolerances import (
 )
 from gradaudit.models.loaded import LoadedModel
 from gradaudit.models.losses import Loss
+from gradaudit.rgap.gradient_map import GradientMap
 from gradaudit.rgap.observed import GRADIENT_ROUNDINGS as COMPUTED_ROUNDINGS
-from gradaudit.rgap.observed import Observed, observe
+from gradaudit.rgap.observed import observe
 from gradaudit.update import Update
 
 # Random directions in which a second record is tried; the one that shows least counts.
 DIRECTIONS = 3
+# How the names of checks begin that compare a tensor.
+_TENSOR = "gradient:"
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,10 +95,10 @@ def judge_reconstruction(
     Source:
         For the bound on the error, R-GAP (arXiv 2010.07733), section 3; what it needs is ours.
     """
-    judge = _Judge(loaded, loss, labels, observe([update], [loaded.observed]))
+    judge = GradientMap(loaded, loss, labels, observe([update], [loaded]))
     with torch.inference_mode(False):
         inputs, labels = inputs.clone(), labels.clone()
-        checks, residual = judge.compare(inputs)
+        checks, residual = _compare(judge, inputs)
         unexplained = [check.name for check in checks if not check.passed]
         if unexplained:
             worst = max(checks, key=lambda check: check.value / check.tolerance)
@@ -139,97 +141,47 @@ _STATEMENT = (
 )
 
 
-class _Judge:
-    """The observed gradient, and that of any inputs, entry by entry over its noise."""
-
-    def __init__(self, loaded: LoadedModel, loss: Loss, labels: Tensor, observed: Observed) -> None:
-        self._loaded, self._loss, self._labels = loaded, loss, labels
-        self.observed = {name: rows[0] for name, rows in observed.gradients.items()}
-        self._noise = {
-            name: rows[0].reshape(-1, *[1] * (self.observed[name].ndim - 1))
-            for name, rows in observed.noise.items()
-        }
-        # A learning rate that is not known is taken for what fits the reconstruction best.
-        self._scale_known = observed.scale_known
-
-    def predict(self, inputs: Tensor) -> Tensor:
-        outputs: Tensor = functional_call(self._loaded.module, self._loaded.tensors, (inputs,))
-        return outputs
-
-    def gradient(self, inputs: Tensor) -> dict[str, Tensor]:
-        """Of the mean loss, as large as the observed one where the scale is not known."""
-        tensors = self._loaded.tensors
-        free = {name: tensors[name] for name in self.observed}
-
-        def mean_loss(weights: dict[str, Tensor]) -> Tensor:
-            outputs = functional_call(self._loaded.module, {**tensors, **weights}, (inputs,))
-            return self._loss(outputs, self._labels)
-
-        found: dict[str, Tensor] = grad(mean_loss)(free)
-        if self._scale_known:
-            return found
-        product = torch.stack([(found[n] * g).sum() for n, g in self.observed.items()]).sum()
-        square = torch.stack([g.square().sum() for g in found.values()]).sum()
-        return {name: g * (product / square) for name, g in found.items()}
-
-    def compare(self, inputs: Tensor) -> tuple[tuple[Check, ...], float]:
-        """By tensor, and as a whole: the difference relative to the observed size."""
-        found = self.gradient(inputs)
-        checks, squares, total = [], 0.0, 0.0
-        for name, theirs in self.observed.items():
-            difference, size = float((found[name] - theirs).norm()), float(theirs.norm())
-            squares, total = squares + difference**2, total + size**2
-            noise = float(self._noise[name].expand_as(theirs).norm())
-            # The noise is as for one rounding of a sum; through several layers there are many.
-            rounding = GRADIENT_ROUNDINGS / COMPUTED_ROUNDINGS
-            allowed = min(max(RESIDUAL_FACTOR, rounding) * noise, GRADIENT_RELATIVE_LIMIT * size)
-            value = difference / size if size else float(difference > 0)
-            tolerance = allowed / size if size else 0.0
-            checks.append(
-                Check(
-                    f"gradient:{name}",
-                    value,
-                    tolerance,
-                    value <= tolerance,
-                    f"The gradient of {name!r}, recomputed from the reconstruction, is the "
-                    "observed one.",
-                )
+def _compare(of: GradientMap, inputs: Tensor) -> tuple[tuple[Check, ...], float]:
+    """By tensor, and as a whole: the difference relative to the observed size."""
+    found = of.gradient(inputs)
+    # The noise is as for one rounding of a sum; through several layers there are many.
+    margin = max(RESIDUAL_FACTOR, GRADIENT_ROUNDINGS / COMPUTED_ROUNDINGS)
+    checks, squares, total = [], 0.0, 0.0
+    for name, theirs in of.observed.items():
+        difference, size = float((found[name] - theirs).norm()), float(theirs.norm())
+        squares, total = squares + difference**2, total + size**2
+        allowed = min(margin * float(of.noise(name).norm()), GRADIENT_RELATIVE_LIMIT * size)
+        value = difference / size if size else float(difference > 0)
+        tolerance = allowed / size if size else 0.0
+        checks.append(
+            Check(
+                f"{_TENSOR}{name}",
+                value,
+                tolerance,
+                value <= tolerance,
+                f"The gradient of {name!r}, recomputed from the reconstruction, is the observed "
+                "one.",
             )
-        return tuple(checks), (squares / total) ** 0.5 if total else float("inf")
+        )
+    return tuple(checks), (squares / total) ** 0.5 if total else float("inf")
 
-    def whitened(self, inputs: Tensor) -> Tensor:
-        """The gradient over its noise, flat."""
-        found = self.gradient(inputs)
-        return torch.cat([(found[name] / self._noise[name]).flatten() for name in self.observed])
 
-    def mismatch(self, inputs: Tensor) -> Tensor:
-        """Observed less recomputed, over the noise, flat."""
-        theirs = [(g / self._noise[name]).flatten() for name, g in self.observed.items()]
-        return torch.cat(theirs) - self.whitened(inputs)
+def _trace_of_two(of: GradientMap, inputs: Tensor, direction: Tensor) -> float:
+    """What records at both sides, instead of one, would leave, over what is left or noise.
 
-    def trace_of_two(self, inputs: Tensor, direction: Tensor) -> float:
-        """What records at both sides, instead of one, would leave, over what is left or noise.
-
-        In the tensor that tells them apart best.
-        """
-        first, second = self.gradient(inputs + direction), self.gradient(inputs - direction)
-        middle = self.gradient(inputs)
-        ratios = []
-        for name, g in middle.items():
-            left = (g - self.observed[name]).norm()
-            noise = self._noise[name].expand_as(g).norm()
-            trace = ((first[name] + second[name]) / 2 - g).norm()
-            ratios.append(float(trace / torch.maximum(left, noise)))
-        return max(ratios)
-
-    @property
-    def equations(self) -> int:
-        """Entries of the observed gradient that are not zero."""
-        return sum(int((g != 0).sum()) for g in self.observed.values())
+    In the tensor that tells them apart best.
+    """
+    first, second = of.gradient(inputs + direction), of.gradient(inputs - direction)
+    ratios = []
+    for name, middle in of.gradient(inputs).items():
+        left = (middle - of.observed[name]).norm()
+        trace = ((first[name] + second[name]) / 2 - middle).norm()
+        ratios.append(float(trace / torch.maximum(left, of.noise(name).norm())))
+    return max(ratios)
 
 
 def _more(
-    judge: _Judge, inputs: Tensor, found: Sensitivity, generator: torch.Generator
+    judge: GradientMap, inputs: Tensor, found: Sensitivity, generator: torch.Generator
 ) -> tuple[Check, ...]:
     """Whether the match says something: equations enough, no second record, a small error."""
     size = float(inputs.square().mean().sqrt())
@@ -238,7 +190,7 @@ def _more(
         drawn = torch.randn(
             inputs.shape, generator=generator, dtype=inputs.dtype, device=generator.device
         ).to(inputs.device)
-        traces.append(judge.trace_of_two(inputs, SINGLE_SPREAD * size * drawn))
+        traces.append(_trace_of_two(judge, inputs, SINGLE_SPREAD * size * drawn))
     surplus = judge.equations - inputs.numel()
     error = found.error / size if size else float("inf")
     return (

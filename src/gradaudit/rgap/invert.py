@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from gradaudit.chain import Affine, Chain, Step
+from gradaudit.rgap.candidates import Candidate
 from gradaudit.rgap.last_layer import LastLayer, Start, starts
 from gradaudit.rgap.layer import LayerSolution
 from gradaudit.rgap.operators import LayerEquations
@@ -20,38 +21,6 @@ from gradaudit.rgap.suited import check, homogeneous, split
 # A way to begin is given up where a layer's gradient equations leave this part of its gradient,
 # unless all do: a wrong label leaves most of it, rounding next to nothing.
 INCONSISTENT = 0.1
-
-
-@dataclass(frozen=True, eq=False)
-class Candidate:
-    """One input that may have given a record's gradient.
-
-    Attributes:
-        name: Which solution of the last layer it begins with; empty if there is but one.
-        inputs: Flat, float64.
-        label: The class, or None where the loss does not tell.
-        error: Standard deviation of an entry, as the recursion predicts it.
-        layers: How well each layer was determined, the last first.
-        saturated: By activation, how many of its outputs were rounded to an end of their range.
-    """
-
-    name: str
-    inputs: Float[Tensor, " n"]
-    label: int | None
-    error: float
-    layers: tuple[LayerSolution, ...]
-    saturated: dict[str, int]
-
-    @property
-    def residual(self) -> float:
-        """The largest part of a layer's gradient that its equations leave."""
-        return max((float(layer.gradient_residual[0]) for layer in self.layers), default=0.0)
-
-    @property
-    def deficits(self) -> dict[str, int]:
-        """Unknowns without an equation, by layer, where there are some."""
-        found = {layer.layer: int(layer.deficit[0]) for layer in self.layers}
-        return {name: deficit for name, deficit in found.items() if deficit}
 
 
 def invert_chain(
@@ -99,7 +68,8 @@ def invert_chain(
         rows = torch.tensor([r for _, r in places], device=device)
         solved = _walk(body, last, places, Recursion(gradients, noise, rows, stop))
     results: list[list[Candidate]] = [[] for _ in range(records)]
-    for (start, r), candidate in solved:
+    for (start, r), flat in solved:
+        candidate = replace(flat, inputs=flat.inputs.reshape(chain.input_shape))
         results[r].append(candidate)
         if alike:
             results[r] += _multiples(found, start, r, candidate)
@@ -187,13 +157,11 @@ def _multiples(
         if same and bool(other.valid[r]):
             factor = float(mine.output_gradient[r, 0] / other.output_gradient[r, 0])
             more.append(
-                Candidate(
-                    other.name,
-                    candidate.inputs * factor,
-                    candidate.label,
-                    candidate.error * factor,
-                    candidate.layers,
-                    candidate.saturated,
+                replace(
+                    candidate,
+                    name=other.name,
+                    inputs=candidate.inputs * factor,
+                    error=candidate.error * factor,
                 )
             )
     return more

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -10,6 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from gradaudit.linear.noise import effective_dtype
+from gradaudit.models.loaded import LoadedModel
 from gradaudit.update import Update
 
 # Standard deviation of an entry of a gradient that was computed in some type, in roundings of that
@@ -34,30 +35,32 @@ class Observed:
     scale_known: bool
 
 
-def observe(updates: Sequence[Update], tensors: Sequence[Mapping[str, Tensor]]) -> Observed:
+def observe(updates: Sequence[Update], loaded: Sequence[LoadedModel]) -> Observed:
     """Read gradients off updates of one model.
 
     Args:
         updates: Gradients, or differences of weights; all of the same parameters.
-        tensors: Of each, what was observed by the model's own names of parameters.
+        loaded: The model with the weights of each.
 
     Example:
-        >>> weights = {"w": torch.ones(2, 3)}
-        >>> update = Update(weights, gradient={"w": torch.full((2, 3), 0.3)})
-        >>> observe([update], [update.observed]).gradients["w"].dtype
+        >>> from gradaudit.models.loaded import load_model
+        >>> weights = {"weight": torch.ones(2, 3)}
+        >>> update = Update(weights, gradient={"weight": torch.full((2, 3), 0.3)})
+        >>> loaded = load_model(torch.nn.Linear(3, 2, bias=False), update)
+        >>> observe([update], [loaded]).gradients["weight"].dtype
         torch.float64
     """
     factors = [_factor(update) for update in updates]
     gradients, noise = {}, {}
-    for name in tensors[0]:
-        rows = [t[name] for t in tensors]
+    for name in loaded[0].observed:
+        rows = [each.observed[name] for each in loaded]
         gradients[name] = torch.stack(
             [t.double() * factor for t, factor in zip(rows, factors, strict=True)]
         )
         noise[name] = torch.stack(
             [
-                _noise(t, _weight_of(update, name), update.observed_kind) * abs(factor)
-                for t, update, factor in zip(rows, updates, factors, strict=True)
+                _noise(t, each.tensors[name], update) * abs(factor)
+                for t, each, update, factor in zip(rows, loaded, updates, factors, strict=True)
             ]
         )
     known = all(u.observed_kind == "gradient" or u.step.learning_rate for u in updates)
@@ -71,20 +74,15 @@ def _factor(update: Update) -> float:
     return -1.0 / (update.step.learning_rate or 1.0)
 
 
-def _weight_of(update: Update, name: str) -> Tensor:
-    """The weight whose change it is; wrappers may have prefixed the model's own names."""
-    return update.weights.get(name, next(w for n, w in update.weights.items() if name.endswith(n)))
-
-
-def _noise(change: Tensor, weight: Tensor, kind: str) -> Float[Tensor, " rows"]:
+def _noise(change: Tensor, weight: Tensor, update: Update) -> Float[Tensor, " rows"]:
     """Standard deviation of the entries of each row of a change."""
     matrix = change.reshape(len(change), -1)
     own = torch.finfo(effective_dtype(matrix)).eps * GRADIENT_ROUNDINGS
-    size = matrix.double().square().mean(1).sqrt()
     # A row without gradient was rounded away below the least number that the type can hold.
-    noise = (own * size).clamp(min=torch.finfo(change.dtype).tiny)
-    if kind == "delta":
-        stored = weight.reshape(len(change), -1).to(matrix.device)
-        rounded = torch.finfo(weight.dtype).eps * WEIGHT_ROUNDINGS
-        noise = torch.hypot(noise, rounded * stored.double().square().mean(1).sqrt())
+    tiny = torch.finfo(change.dtype).tiny
+    noise = (own * matrix.double().square().mean(1).sqrt()).clamp(min=tiny)
+    if update.observed_kind == "delta":
+        stored = max(torch.finfo(t.dtype).eps for t in update.weights.values())
+        size = weight.reshape(len(change), -1).square().mean(1).sqrt()
+        noise = torch.hypot(noise, stored * WEIGHT_ROUNDINGS * size)
     return noise
