@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from gradaudit.version import __version__
 
 if TYPE_CHECKING:
-    from gradaudit import clients, data, metrics, models, report, theory
+    from gradaudit import clients, data, metrics, models, report, rgap, theory
     from gradaudit.auditing import audit
     from gradaudit.budget import Budget, Control, Progress
     from gradaudit.capture import load_update
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from gradaudit.update import GradientStep, Update
 
 # Loaded when first used: torch alone takes a second or two, and `gradaudit --help` needs none.
-_MODULES = ("clients", "data", "metrics", "models", "report", "theory")
+_MODULES = ("clients", "data", "metrics", "models", "report", "rgap", "theory")
 _HOMES = {
     "AuditResult": "result",
     "Budget": "budget",
@@ -66,6 +66,7 @@ __all__ = [
     "models",
     "rank_analysis",
     "report",
+    "rgap",
     "theory",
 ]
 

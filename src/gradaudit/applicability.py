@@ -11,7 +11,10 @@ from gradaudit.linear.tolerances import SURPLUS_ZEROS
 from gradaudit.theory import expected_submatrices
 from gradaudit.update import LinearLayer
 
-ATTACKS = ("auto", "halfspace", "peeling", "spear", "spear++", "closed_form")
+LAYER_ATTACKS = ("auto", "halfspace", "peeling", "spear", "spear++", "closed_form")
+# On all layers together; they need the model.
+NETWORK_ATTACKS = ("rgap",)
+ATTACKS = (*LAYER_ATTACKS, *NETWORK_ATTACKS)
 # The proposers that work together unless one is asked for.
 TOGETHER = ("peeling", "halfspace", "spear", "spear++")
 # Sampling is left out where more submatrices than this are expected: hours of it.

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from gradaudit.applicability import ATTACKS
+from gradaudit.applicability import ATTACKS, NETWORK_ATTACKS
 from gradaudit.budget import Budget, Control
 from gradaudit.errors import InputError
 from gradaudit.layers import plan_layers
@@ -45,7 +45,7 @@ def audit(
             proven.
         attack: ``"auto"`` (closed form for one record, else all that suit the layer and the batch,
             together), ``"halfspace"``, ``"peeling"``, ``"spear"``, ``"spear++"`` or
-            ``"closed_form"``.
+            ``"closed_form"``; or, on all layers of a given model, ``"rgap"`` (a single record).
         budget: Limits of the search; the default is ten minutes.
         seed: Of every random choice, 0 or more. The same seed gives the same result on the same
             machine unless the time runs out.
@@ -83,6 +83,11 @@ def audit(
         raise InputError("layer", repr(layer), f"a fully connected layer of the update: {found}")
     generator = torch.Generator(place).manual_seed(seed)
     state = Session(Setup(update, plan, attack, seed, generator, control, network_of, place))
+    if attack in NETWORK_ATTACKS:
+        if layer != "auto":
+            raise InputError("layer", repr(layer), f"no layer: {attack} is on all of them")
+        state.attack_network()
+        return state.result()
     for candidate, role in plan.linear:
         state.visit(candidate, role, wanted=layer in ("auto", candidate.name))
     return state.result()

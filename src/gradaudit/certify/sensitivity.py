@@ -24,7 +24,7 @@ DENSE_ENTRIES = 1 << 26
 # resolves of squares.
 DETERMINED = 1e-7
 # Iterations where the derivative is only multiplied with, and when they may end sooner.
-ITERATIONS = 150
+ITERATIONS = 100
 CONVERGED = 0.1
 
 

@@ -86,8 +86,8 @@ EXAMPLES = (
     metavar="NAME",
     default="auto",
     show_default=True,
-    help="The attack: auto, halfspace, peeling, spear or spear++ (batches), or closed_form (a "
-    "single record).",
+    help="The attack: auto, halfspace, peeling, spear or spear++ (batches), closed_form (a single "
+    "record), or, on all layers of the --model, rgap (a single record).",
 )
 @option(
     "--seconds",

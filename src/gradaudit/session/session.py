@@ -15,6 +15,7 @@ from gradaudit.evidence import LayerReport, SearchReport, Status
 from gradaudit.outcome import Outcome, assumptions
 from gradaudit.result import AuditResult
 from gradaudit.session.linear import LinearAttack
+from gradaudit.session.rgap import RGapAttack
 from gradaudit.session.setup import Setup
 from gradaudit.update import LinearLayer
 from gradaudit.version import __version__
@@ -48,6 +49,12 @@ class Session:
         self._note(layer, role, outcome.cause, outcome)
         if self.best is None or outcome.rank() > self.best.rank():
             self.best = outcome
+
+    def attack_network(self) -> None:
+        """Attack all layers together."""
+        self.best = RGapAttack(self.setup).run()
+        for layer, role in self.setup.plan.linear:
+            self._note(layer, role, "Not attacked by itself: this attack is on all layers.")
 
     def _note(
         self,

@@ -38,10 +38,17 @@ class NetworkMaker:
             # A wrong model is bad input, and better said before a search than after it.
             self(self.plan.linear[0][0].name)
 
+    @property
+    def loss_function(self) -> Loss:
+        """The loss itself."""
+        return get_loss(self.loss)
+
     def _outputs(self) -> int | None:
         guess = self.plan.guess
         if guess.model is None:
-            return None
+            # Behind convolutions, the last layer that is fully connected, if nothing follows it.
+            last = self.plan.linear[-1:]
+            return len(last[0][0].weight) if last and last[0][1] == "output" else None
         return len(guess.model.get_parameter(f"{guess.layers[-1]}.weight".lstrip(".")))
 
     def __call__(self, layer: str) -> Network | None:

@@ -1,0 +1,237 @@
+"""What R-GAP came to, in the words of a result."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from gradaudit.certify.reconstruction import ReconstructionVerdict
+from gradaudit.evidence import ApproximateEvidence, Certificate, Status
+from gradaudit.outcome.outcome import Outcome
+from gradaudit.rgap import Candidate
+
+ATTACK = "rgap"
+REASON = "One record and a network that can be computed backwards, layer by layer."
+SETTING = "the update is the gradient of a single record, and the network is the one given"
+PROTECT = (
+    "Do not let a single client's update of one record be seen: use secure aggregation or "
+    "differential privacy with noise above the gradient's size."
+)
+NO_PROOF = "This does not show that other attacks fail."
+# Cosine from which two candidates are multiples of each other.
+SAME_DIRECTION = 0.999
+# Part of a layer's gradient beyond which its equations contradict each other: of one record's
+# gradient they leave rounding, and of several records' most of it.
+CONTRADICTION = 1e-2
+
+
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """A candidate of the recursion and what certification says; None where it was not asked."""
+
+    candidate: Candidate
+    verdict: ReconstructionVerdict | None
+
+    @property
+    def recovered(self) -> bool:
+        """Whether it is certified."""
+        return self.verdict is not None and self.verdict.recovered
+
+
+def describe_rgap(
+    judged: Sequence[Judged],
+    *,
+    layer: str,
+    excluded: int,
+    stopped: str | None,
+    seconds: dict[str, float],
+) -> Outcome:
+    """Turn candidates and their verdicts into a status with cause and remedy.
+
+    Args:
+        judged: Those that can be inputs.
+        layer: The first layer of the network.
+        excluded: How many were left out, since their values lie outside the inputs' range.
+        stopped: Why the time was up, if it was.
+        seconds: By phase.
+    """
+    blank = Outcome(
+        Status.NOT_RECOVERED,
+        "",
+        "",
+        layer=layer,
+        role="input",
+        batch_size=1,
+        attack=ATTACK,
+        attack_reason=REASON,
+        setting=SETTING,
+        counters=_counters(judged),
+        seconds=seconds,
+    )
+    proven = [each for each in judged if each.recovered]
+    if not proven:
+        return _not_recovered(blank, judged, stopped)
+    if len(proven) == 1:
+        return _recovered(blank, proven[0], excluded)
+    if _are_multiples(proven):
+        return _up_to_scale(blank, proven)
+    return replace(
+        blank,
+        cause=f"{len(proven)} different inputs have the observed gradient in every tensor, and "
+        "nothing tells which of them was the record.",
+        remedy=f"Treat the update as leaked to anybody who knows more. {NO_PROOF}",
+        **_approximate(proven),
+    )
+
+
+def _recovered(blank: Outcome, one: Judged, excluded: int) -> Outcome:
+    assert one.verdict is not None  # noqa: S101 - it is certified
+    twin, named = one.verdict.twin, ""
+    if twin is not None and excluded:
+        named = (
+            f" So has {twin.factor:.4g} times the record, but that lies outside the range of "
+            "inputs."
+        )
+    error = one.verdict.evidence[0].estimated_error or 0.0
+    return replace(
+        blank,
+        status=Status.RECOVERED,
+        cause="The layers' equations, solved one after the other, give a single record, to within "
+        f"a predicted error of {error:.1g} per entry, and it has the observed gradient.{named}",
+        remedy=PROTECT,
+        records=one.candidate.inputs.reshape(1, -1).cpu(),
+        evidence=one.verdict.evidence,
+        certificate=one.verdict.certificate,
+    )
+
+
+def _up_to_scale(blank: Outcome, twins: list[Judged]) -> Outcome:
+    """A direction that is certain, with the multiples of it that have the gradient."""
+    first = twins[0]
+    assert first.verdict is not None  # noqa: S101 - it is certified
+    flat = [each.candidate.inputs.flatten() for each in twins]
+    sizes = [float(record.norm()) for record in flat]
+    evidence = tuple(
+        replace(record, estimated_error=(record.estimated_error or 0.0) / sizes[0])
+        for record in first.verdict.evidence
+    )
+    named = " and ".join(f"{size:.4g}" for size in sizes)
+    return replace(
+        blank,
+        status=Status.RECOVERED,
+        cause="The layers' equations, solved one after the other, give the record up to a "
+        f"positive factor: scaled to the norms {named}, it has the observed gradient both times, "
+        "since the network has no biases and a single logit. Both are among the estimates.",
+        remedy=PROTECT,
+        records=(flat[0] / sizes[0])[None].cpu(),
+        scale_identified=False,
+        evidence=evidence,
+        certificate=replace(
+            first.verdict.certificate,
+            statement=first.verdict.certificate.statement.replace(
+                "no other input near it", "but for one multiple of it, no other input"
+            ),
+        ),
+        **_approximate(twins),
+    )
+
+
+def _not_recovered(blank: Outcome, judged: Sequence[Judged], stopped: str | None) -> Outcome:
+    if stopped is not None:
+        return replace(
+            blank,
+            status=Status.BUDGET_EXHAUSTED,
+            cause=f"The recursion ended early: {stopped}.",
+            remedy="Allow more time.",
+        )
+    if not judged:
+        return replace(
+            blank,
+            cause="No input of the last layer explains its gradient under this loss.",
+            remedy="Name the loss that the client trains with; several records, or noise, make "
+            f"such a gradient too. {NO_PROOF}",
+        )
+    best = min(judged, key=lambda each: each.candidate.residual)
+    certificate = Certificate() if best.verdict is None else best.verdict.certificate
+    cause, remedy = _why(best)
+    estimates = [each for each in judged if each.candidate.residual < CONTRADICTION]
+    shown = _approximate(estimates) if estimates else {}
+    return replace(
+        blank,
+        cause=cause,
+        remedy=f"{remedy} {NO_PROOF}",
+        certificate=certificate,
+        **shown,
+    )
+
+
+def _why(best: Judged) -> tuple[str, str]:
+    """Cause and remedy where the best candidate is not certified."""
+    candidate = best.candidate
+    if candidate.deficits:
+        name, deficit = next(iter(candidate.deficits.items()))
+        unknowns = next(layer.unknowns for layer in candidate.layers if layer.layer == name)
+        return (
+            f"The equations of layer {name!r} leave {deficit:,} of its {unknowns:,} inputs open, "
+            "so that what the recursion gives is one of many solutions.",
+            "Gradient matching uses the equations of all layers together: try the attack "
+            "'inverting-gradients'.",
+        )
+    if candidate.residual > CONTRADICTION:
+        return (
+            "The layers' equations contradict each other: at least "
+            f"{candidate.residual:.0%} of a layer's gradient is not that of any single record "
+            "under this network and loss.",
+            "Several records, noise, or another network or loss make such a gradient; the attack "
+            "'auto' takes batches.",
+        )
+    reason = "" if best.verdict is None else best.verdict.reason
+    return (
+        f"A reconstruction was found, but it is not proven: {reason or 'its class is not known.'}",
+        "Check the network, its mode and the loss.",
+    )
+
+
+def _approximate(judged: Sequence[Judged]) -> dict[str, Any]:
+    """Candidates as estimates, with what is known of their errors."""
+    evidence = []
+    for each in judged:
+        found = None if each.verdict is None else each.verdict.sensitivity
+        size = float(each.candidate.inputs.square().mean().sqrt())
+        evidence.append(
+            ApproximateEvidence(
+                estimated_error=None if found is None else found.error,
+                relative_error=None if found is None or not size else found.error / size,
+                residual=each.candidate.residual if each.verdict is None else each.verdict.residual,
+            )
+        )
+    records = torch.stack([each.candidate.inputs.flatten() for each in judged]).cpu()
+    return {"approximate_records": records, "approximate_evidence": tuple(evidence)}
+
+
+def _counters(judged: Sequence[Judged]) -> dict[str, float]:
+    """How well the layers were determined, for the best candidate."""
+    if not judged:
+        return {}
+    candidate = min(judged, key=lambda each: each.candidate.residual).candidate
+    counters: dict[str, float] = {"candidates": float(len(judged))}
+    for layer in candidate.layers:
+        counters[f"{layer.layer}: unknowns"] = float(layer.unknowns)
+        counters[f"{layer.layer}: deficit"] = float(layer.deficit[0])
+        counters[f"{layer.layer}: condition"] = float(layer.condition[0])
+        counters[f"{layer.layer}: residual"] = float(layer.gradient_residual[0])
+    for name, count in candidate.saturated.items():
+        counters[f"{name}: rounded away"] = float(count)
+    return counters
+
+
+def _are_multiples(judged: Sequence[Judged]) -> bool:
+    first = judged[0].candidate.inputs.flatten()
+    return all(
+        float(torch.nn.functional.cosine_similarity(first, other.candidate.inputs.flatten(), 0))
+        > SAME_DIRECTION
+        for other in judged[1:]
+    )
