@@ -141,16 +141,23 @@ class RecordEvidence:
 
 @dataclass(frozen=True)
 class ApproximateEvidence:
-    """How well a record is known that is not recovered, but only confined by the update.
+    """How well a record is known that is not recovered, but confined or only estimated.
 
     Attributes:
         estimated_error: Root mean square error of an entry, by the spread of all that the update
-            leaves possible, in the network's input units.
+            leaves possible, in the network's input units; None where nothing bounds it.
         relative_error: The same relative to the record's own root mean square.
+        residual: Norm of what the estimates together leave unexplained of the gradient that they
+            were made to match, relative to its own; None where none was matched. A small one is
+            evidence, and no measure of a record's error.
+        stable: Whether an independent second search led to the same estimate; None where there
+            was none.
     """
 
-    estimated_error: float
-    relative_error: float
+    estimated_error: float | None
+    relative_error: float | None
+    residual: float | None = None
+    stable: bool | None = None
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from gradaudit.cli.terminal import say
-from gradaudit.evidence import Status
+from gradaudit.evidence import ApproximateEvidence, Status
 from gradaudit.metrics import Comparison, compare
 from gradaudit.outcome import UNCONFIRMED
 from gradaudit.report.text import count, duration, number, plain
@@ -74,8 +74,20 @@ def _approximate(result: AuditResult) -> list[tuple[str, str]]:
     known = result.approximate_evidence
     if not known:
         return []
-    largest = max(record.relative_error for record in known)
-    return [("Known approximately", f"{count(len(known), 'record')}, to within {largest:.0%}")]
+    errors = [item.relative_error for item in known if item.relative_error is not None]
+    how = f"to within {max(errors):.0%}" if errors else _estimated(known)
+    return [("Known approximately", f"{count(len(known), 'record')}, {how}")]
+
+
+def _estimated(known: tuple[ApproximateEvidence, ...]) -> str:
+    stable = [item.stable for item in known if item.stable is not None]
+    text = "with an unknown error"
+    if stable:
+        text += f"; {sum(stable):,} found again by a second search"
+    residuals = [item.residual for item in known if item.residual is not None]
+    if residuals:
+        text += f"; {number(max(residuals))} of the gradient unexplained"
+    return text
 
 
 def _table(rows: list[tuple[str, str]]) -> Table:
@@ -175,13 +187,21 @@ def print_estimates(console: Console, result: AuditResult, truth: Truth) -> None
     """
     if result.approximate_records is None:
         return
-    comparison = compare(result.approximate_records, truth, structural=False)
+    comparison = compare(
+        result.approximate_records,
+        truth,
+        up_to_scale=not result.scale_identified,
+        structural=False,
+    )
     expected = [record.estimated_error for record in result.approximate_evidence]
-    ratios = sorted(pair.mse**0.5 / expected[pair.record] for pair in comparison.pairs)
+    ratios = sorted(
+        pair.mse**0.5 / error for pair in comparison.pairs if (error := expected[pair.record])
+    )
     psnr = comparison.mean_psnr
+    times = f"{number(ratios[0])} to {number(ratios[-1])} times" if ratios else ""
     rows = [
         ("Known approximately", f"{count(len(expected), 'record')}"),
-        ("Their errors", f"{number(ratios[0])} to {number(ratios[-1])} times the expected ones"),
+        *([("Their errors", f"{times} the expected ones")] if ratios else []),
         ("Mean PSNR", "unknown" if psnr is None or math.isnan(psnr) else f"{number(psnr)} dB"),
     ]
     console.print(_table(rows))

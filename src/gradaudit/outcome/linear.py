@@ -114,7 +114,7 @@ def _not_estimated(approximation: Approximation | None) -> dict[str, float]:
 
 def _known(evidence: tuple[ApproximateEvidence, ...], recovered: int) -> str:
     count = len(evidence)
-    largest = max(record.relative_error for record in evidence)
+    largest = max(record.relative_error or 0.0 for record in evidence)
     others = f"{count} more" if recovered else f"No record is proven; {count}"
     are, their = ("is", "its") if count == 1 else ("are", "their")
     return f"{others} {are} known approximately, to within {largest:.0%} of {their} size."

@@ -13,6 +13,7 @@ from gradaudit.report.contents import Batch, CardImage, Row, content_of
 from gradaudit.report.images import fingerprint
 from gradaudit.report.originals import match_originals
 from gradaudit.report.text import plain
+from gradaudit.report.wording import known_how_well
 from gradaudit.result import AuditResult
 from gradaudit.truth import Truth
 
@@ -164,7 +165,7 @@ def _everything(
         evidence += tuple(
             RecordEvidence(
                 False,
-                reason=f"known approximately, to within {item.relative_error:.0%} of its size",
+                reason=known_how_well(item),
             )
             for item in result.approximate_evidence
         )

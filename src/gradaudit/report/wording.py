@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gradaudit.evidence import Status
-from gradaudit.report.text import count
+from gradaudit.evidence import ApproximateEvidence, Status
+from gradaudit.report.text import count, number
 from gradaudit.result import AuditResult
 
 
@@ -171,3 +171,22 @@ def limits(result: AuditResult) -> list[str]:
             f"{count(result.spectrum.numerical_rank, 'value')} above the threshold."
         )
     return texts
+
+
+def known_how_well(item: ApproximateEvidence) -> str:
+    """Say how well a record is known that is not recovered.
+
+    Example:
+        >>> known_how_well(ApproximateEvidence(0.1, 0.05))
+        'known approximately, to within 5% of its size'
+        >>> known_how_well(ApproximateEvidence(None, None, residual=0.02))
+        'an estimate of unknown error; the estimates leave 0.02 of the gradient unexplained'
+    """
+    if item.relative_error is not None:
+        return f"known approximately, to within {item.relative_error:.0%} of its size"
+    text = "an estimate of unknown error"
+    if item.residual is not None:
+        text += f"; the estimates leave {number(item.residual)} of the gradient unexplained"
+    if item.stable is not None:
+        text += "; a second search " + ("agrees" if item.stable else "does not agree")
+    return text

@@ -33,7 +33,8 @@ class AuditResult:
         status: What was established.
         cause: Why this status, in one sentence.
         remedy: What to do about it, in one sentence.
-        layer: The layer whose inputs the records are, or None.
+        layer: The layer whose inputs the records are; None where they are the network's own, found
+            from all layers together.
         batch_size: Number of distinct records whose signal is visible, or None when unknown.
         spectrum: The singular values that decided the batch size, or None.
         records: One recovered input a row, in no particular order (the order of a batch leaves no
@@ -130,18 +131,22 @@ class AuditResult:
             return self.records
         return self.records.reshape(-1, *shape)
 
+    @property
+    def _origin(self) -> str:
+        return "the whole network" if self.layer is None else f"layer {self.layer!r}"
+
     def summary(self) -> str:
         """The verdict in one sentence."""
         if self.status is Status.RECOVERED:
             what = f"all {self.batch_size} distinct records of the batch were"
             if self.batch_size == 1:
                 what = "the only distinct record of the batch was"
-            return f"Proven leak: {what} recovered from layer {self.layer!r} and certified."
+            return f"Proven leak: {what} recovered from {self._origin} and certified."
         if self.status is Status.PARTIAL:
             were = "was" if self.records_recovered == 1 else "were"
             return (
                 f"Proven leak: {self.records_recovered} of {self.batch_size} records {were} "
-                f"recovered from layer {self.layer!r} and certified."
+                f"recovered from {self._origin} and certified."
             )
         return f"{self.status.meaning} {self.cause}"
 
