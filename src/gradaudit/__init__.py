@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 from gradaudit.version import __version__
 
 if TYPE_CHECKING:
-    from gradaudit import clients, data, metrics, models, report, rgap, theory
+    from gradaudit import clients, data, gradient_matching, metrics, models, report, rgap, theory
     from gradaudit.auditing import audit
     from gradaudit.budget import Budget, Control, Progress
     from gradaudit.capture import load_update
     from gradaudit.errors import GradauditError, InputError, MissingExtraError
     from gradaudit.evidence import Status
+    from gradaudit.gradient_matching import Knowledge, invert_features
     from gradaudit.preprocessing import Column, Preprocessing
     from gradaudit.rank import RankAnalysis, rank_analysis
     from gradaudit.result import AuditResult
@@ -21,7 +22,16 @@ if TYPE_CHECKING:
     from gradaudit.update import GradientStep, Update
 
 # Loaded when first used: torch alone takes a second or two, and `gradaudit --help` needs none.
-_MODULES = ("clients", "data", "metrics", "models", "report", "rgap", "theory")
+_MODULES = (
+    "clients",
+    "data",
+    "gradient_matching",
+    "metrics",
+    "models",
+    "report",
+    "rgap",
+    "theory",
+)
 _HOMES = {
     "AuditResult": "result",
     "Budget": "budget",
@@ -30,6 +40,7 @@ _HOMES = {
     "GradauditError": "errors",
     "GradientStep": "update",
     "InputError": "errors",
+    "Knowledge": "gradient_matching",
     "MissingExtraError": "errors",
     "Preprocessing": "preprocessing",
     "Progress": "budget",
@@ -38,6 +49,7 @@ _HOMES = {
     "Truth": "truth",
     "Update": "update",
     "audit": "auditing",
+    "invert_features": "gradient_matching",
     "load_update": "capture",
     "rank_analysis": "rank",
 }
@@ -50,6 +62,7 @@ __all__ = [
     "GradauditError",
     "GradientStep",
     "InputError",
+    "Knowledge",
     "MissingExtraError",
     "Preprocessing",
     "Progress",
@@ -61,6 +74,8 @@ __all__ = [
     "audit",
     "clients",
     "data",
+    "gradient_matching",
+    "invert_features",
     "load_update",
     "metrics",
     "models",

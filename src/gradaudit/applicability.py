@@ -13,7 +13,7 @@ from gradaudit.update import LinearLayer
 
 LAYER_ATTACKS = ("auto", "halfspace", "peeling", "spear", "spear++", "closed_form")
 # On all layers together; they need the model.
-NETWORK_ATTACKS = ("rgap",)
+NETWORK_ATTACKS = ("rgap", "dlg", "idlg", "inverting-gradients")
 ATTACKS = (*LAYER_ATTACKS, *NETWORK_ATTACKS)
 # The proposers that work together unless one is asked for.
 TOGETHER = ("peeling", "halfspace", "spear", "spear++")

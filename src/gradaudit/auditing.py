@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from gradaudit.applicability import ATTACKS, NETWORK_ATTACKS
 from gradaudit.budget import Budget, Control
 from gradaudit.errors import InputError
+from gradaudit.gradient_matching import METHODS, Knowledge, Method
 from gradaudit.layers import plan_layers
 from gradaudit.models.losses import AUTO, Loss
 from gradaudit.result import AuditResult
@@ -24,6 +25,8 @@ def audit(
     loss: str | Loss | Callable[[Tensor, Tensor], Tensor] = AUTO,
     layer: str = "auto",
     attack: str = "auto",
+    knowledge: Knowledge | None = None,
+    method: Method | None = None,
     budget: Budget | None = None,
     seed: int = 0,
     device: str = "auto",
@@ -45,7 +48,10 @@ def audit(
             proven.
         attack: ``"auto"`` (closed form for one record, else all that suit the layer and the batch,
             together), ``"halfspace"``, ``"peeling"``, ``"spear"``, ``"spear++"`` or
-            ``"closed_form"``; or, on all layers of a given model, ``"rgap"`` (a single record).
+            ``"closed_form"``; or, on all layers of a given model, ``"rgap"`` (a single record),
+            ``"dlg"``, ``"idlg"`` (a single record) or ``"inverting-gradients"``.
+        knowledge: What the attacker knows of the batch, for the attacks that match gradients.
+        method: Settings of such an attack instead of its usual ones.
         budget: Limits of the search; the default is ten minutes.
         seed: Of every random choice, 0 or more. The same seed gives the same result on the same
             machine unless the time runs out.
@@ -73,6 +79,7 @@ def audit(
         raise InputError("budget, control", "both", "one of them; a control has its own budget")
     if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**63:
         raise InputError("seed", repr(seed), "a whole number from 0 to 2**63 - 1")
+    _check_matching(attack, knowledge, method)
     place = _device(device)
     control = control or Control(budget or Budget())
     plan = plan_layers(update)
@@ -82,7 +89,20 @@ def audit(
         found = ", ".join(map(repr, names[:6])) or "none"
         raise InputError("layer", repr(layer), f"a fully connected layer of the update: {found}")
     generator = torch.Generator(place).manual_seed(seed)
-    state = Session(Setup(update, plan, attack, seed, generator, control, network_of, place))
+    state = Session(
+        Setup(
+            update,
+            plan,
+            attack,
+            seed,
+            generator,
+            control,
+            network_of,
+            place,
+            knowledge or Knowledge(),
+            method,
+        )
+    )
     if attack in NETWORK_ATTACKS:
         if layer != "auto":
             raise InputError("layer", repr(layer), f"no layer: {attack} is on all of them")
@@ -91,6 +111,17 @@ def audit(
     for candidate, role in plan.linear:
         state.visit(candidate, role, wanted=layer in ("auto", candidate.name))
     return state.result()
+
+
+def _check_matching(attack: str, knowledge: Knowledge | None, method: Method | None) -> None:
+    """Whether what only gradient matching takes comes with such an attack."""
+    for name, value in (("knowledge", knowledge), ("method", method)):
+        if value is not None and attack not in METHODS:
+            raise InputError(
+                name, f"one with the attack {attack!r}", "none, or one of " + ", ".join(METHODS)
+            )
+    if method is not None and method.name != attack:
+        raise InputError("method", repr(method.name), f"{attack!r}, the attack that is asked for")
 
 
 def _device(device: str) -> torch.device:

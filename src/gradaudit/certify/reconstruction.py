@@ -16,7 +16,7 @@ from jaxtyping import Float, Shaped
 from torch import Tensor
 
 from gradaudit.certify.scale_twins import ScaleTwin, scale_twin
-from gradaudit.certify.sensitivity import Sensitivity, sensitivity
+from gradaudit.certify.sensitivity import DENSE_UNKNOWNS, Sensitivity, sensitivity
 from gradaudit.certify.single import SINGLE_SPREAD, VISIBLE_FACTOR
 from gradaudit.evidence import Certificate, Check, RecordEvidence
 from gradaudit.linear.tolerances import (
@@ -75,6 +75,7 @@ def judge_reconstruction(
     generator: torch.Generator,
     determined: bool | None = None,
     stop: Callable[[], bool] = lambda: False,
+    dense_unknowns: int = DENSE_UNKNOWNS,
 ) -> ReconstructionVerdict:
     """Judge reconstructed inputs of a network by its observed gradient alone.
 
@@ -88,6 +89,8 @@ def judge_reconstruction(
         determined: Whether an analysis of the layers' equations showed that they leave no
             direction open; None where there is none, and the gradient's derivative must show it.
         stop: Asked during iterations; true ends them with what there is.
+        dense_unknowns: Unknowns up to which the derivative is formed, which can show by itself
+            that no direction is open.
 
     Returns:
         The verdict. Records are certified together or not at all.
@@ -109,7 +112,12 @@ def judge_reconstruction(
             )
             return _refused(inputs, checks, residual, reason)
         found = sensitivity(
-            judge.whitened, inputs, judge.mismatch(inputs), generator=generator, stop=stop
+            judge.whitened,
+            inputs,
+            judge.mismatch(inputs),
+            generator=generator,
+            stop=stop,
+            dense_unknowns=dense_unknowns,
         )
         twin = scale_twin(judge.predict, loss, inputs, labels)
         # What the layers' equations show is exact where the derivative was only multiplied with.

@@ -14,7 +14,8 @@ from torch.func import jvp, vjp, vmap
 
 from gradaudit.rgap.lsmr import lsmr
 
-# Unknowns up to which the derivative is formed and decomposed; beyond it is only multiplied with.
+# Unknowns up to which the derivative is formed and decomposed in a second or so; beyond it is only
+# multiplied with, if nothing else is asked for.
 DENSE_UNKNOWNS = 1024
 # Columns of the derivative that are computed at once.
 COLUMNS = 64
@@ -54,6 +55,7 @@ def sensitivity(
     *,
     generator: torch.Generator,
     stop: Callable[[], bool] = lambda: False,
+    dense_unknowns: int = DENSE_UNKNOWNS,
 ) -> Sensitivity:
     r"""Error and uniqueness of inputs near which a map takes the observed values.
 
@@ -66,6 +68,8 @@ def sensitivity(
         mismatch: Observed less recomputed, likewise.
         generator: Of the noise that stands for the gradient's own where J is not decomposed.
         stop: Asked during iterations; true ends them with what there is.
+        dense_unknowns: Unknowns up to which J is formed and decomposed, which alone can show that
+            no direction is left open.
 
     Example:
         >>> found = sensitivity(
@@ -75,7 +79,7 @@ def sensitivity(
         (0.5, True)
     """
     unknowns = inputs.numel()
-    if unknowns <= DENSE_UNKNOWNS and unknowns * mismatch.numel() <= DENSE_ENTRIES:
+    if unknowns <= dense_unknowns and unknowns * mismatch.numel() <= DENSE_ENTRIES:
         return _decomposed(whitened, inputs, mismatch)
     return _iterated(whitened, inputs, mismatch, generator, stop)
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gradaudit.budget import Budget
+from gradaudit.cli.matching import knowledge_and_method, matching_options
 from gradaudit.cli.verb import (
     FILE,
     LOSS_NAMES,
@@ -87,8 +88,10 @@ EXAMPLES = (
     default="auto",
     show_default=True,
     help="The attack: auto, halfspace, peeling, spear or spear++ (batches), closed_form (a single "
-    "record), or, on all layers of the --model, rgap (a single record).",
+    "record), or, on all layers of the --model, rgap or idlg (a single record), dlg or "
+    "inverting-gradients.",
 )
+@matching_options
 @option(
     "--seconds",
     metavar="N",
@@ -157,6 +160,10 @@ def audit(
     loss: str,
     layer: str,
     attack: str,
+    batch_size: int | None,
+    labels: tuple[int, ...] | None,
+    restarts: int | None,
+    iterations: int | None,
     seconds: float | None,
     submatrices: int | None,
     seed: int,
@@ -208,10 +215,11 @@ def audit(
         )
         check_input_shape(captured, input_shape)
         check_truth(captured, originals, truth)
+        knowledge, method = knowledge_and_method(attack, batch_size, labels, restarts, iterations)
         network = None if model is None else parse_model(model, seed=seed)
         return ask(
             captured,
-            Question(network, loss, layer, attack, seed, device),
+            Question(network, loss, layer, attack, seed, device, knowledge, method),
             control,
             outputs,
             Manner(machine, quiet, show_records, fail_on_leak),

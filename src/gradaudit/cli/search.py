@@ -30,6 +30,7 @@ from gradaudit.cli.verdict import (
     print_warnings,
 )
 from gradaudit.errors import GradauditError
+from gradaudit.gradient_matching import Knowledge, Method
 from gradaudit.metrics import Comparison
 from gradaudit.result import AuditResult
 from gradaudit.truth import Truth
@@ -46,6 +47,8 @@ class Question:
     attack: str = "auto"
     seed: int = 0
     device: str = "auto"
+    knowledge: Knowledge | None = None
+    method: Method | None = None
 
 
 @dataclass(frozen=True)
@@ -99,6 +102,8 @@ def ask(
             loss=question.loss,
             layer=question.layer,
             attack=question.attack,
+            knowledge=question.knowledge,
+            method=question.method,
             seed=question.seed,
             device=question.device,
             control=control,

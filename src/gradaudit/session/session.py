@@ -15,6 +15,7 @@ from gradaudit.evidence import LayerReport, SearchReport, Status
 from gradaudit.outcome import Outcome, assumptions
 from gradaudit.result import AuditResult
 from gradaudit.session.linear import LinearAttack
+from gradaudit.session.matching import MatchingAttack
 from gradaudit.session.rgap import RGapAttack
 from gradaudit.session.setup import Setup
 from gradaudit.update import LinearLayer
@@ -52,7 +53,8 @@ class Session:
 
     def attack_network(self) -> None:
         """Attack all layers together."""
-        self.best = RGapAttack(self.setup).run()
+        attack = RGapAttack if self.setup.attack == "rgap" else MatchingAttack
+        self.best = attack(self.setup).run()
         for layer, role in self.setup.plan.linear:
             self._note(layer, role, "Not attacked by itself: this attack is on all layers.")
 

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from gradaudit.budget import Control
 from gradaudit.certify import Network
+from gradaudit.gradient_matching import Knowledge, Method
 from gradaudit.layers import LayerPlan
 from gradaudit.models.losses import AUTO, Loss, get_loss, usual_loss
 from gradaudit.outcome import Hypothesis
@@ -72,6 +73,8 @@ class Setup:
         control: Watches the time, and reports.
         network_of: Builds the network, if there is one.
         place: The device.
+        knowledge: What the attacker knows besides, for gradient matching.
+        method: Settings of gradient matching; None for the attack's usual ones.
     """
 
     update: Update
@@ -82,6 +85,8 @@ class Setup:
     control: Control
     network_of: NetworkMaker
     place: torch.device
+    knowledge: Knowledge = field(default_factory=Knowledge)
+    method: Method | None = None
 
     @property
     def image_shape(self) -> tuple[int, ...] | None:
