@@ -11,7 +11,15 @@ from gradaudit.linear.tolerances import SURPLUS_ZEROS
 from gradaudit.theory import expected_submatrices
 from gradaudit.update import LinearLayer
 
-LAYER_ATTACKS = ("auto", "halfspace", "peeling", "spear", "spear++", "closed_form")
+LAYER_ATTACKS = (
+    "auto",
+    "halfspace",
+    "peeling",
+    "spear",
+    "spear++",
+    "closed_form",
+    "cocktail-party",
+)
 # On all layers together; they need the model.
 NETWORK_ATTACKS = ("rgap", "dlg", "idlg", "inverting-gradients")
 ATTACKS = (*LAYER_ATTACKS, *NETWORK_ATTACKS)

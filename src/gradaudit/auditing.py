@@ -48,7 +48,8 @@ def audit(
             proven.
         attack: ``"auto"`` (closed form for one record, else all that suit the layer and the batch,
             together), ``"halfspace"``, ``"peeling"``, ``"spear"``, ``"spear++"`` or
-            ``"closed_form"``; or, on all layers of a given model, ``"rgap"`` (a single record),
+            ``"closed_form"``; ``"cocktail-party"`` (estimates of a batch of any size, proven by
+            nothing); or, on all layers of a given model, ``"rgap"`` (a single record),
             ``"dlg"``, ``"idlg"`` (a single record) or ``"inverting-gradients"``.
         knowledge: What the attacker knows of the batch, for the attacks that match gradients.
         method: Settings of such an attack instead of its usual ones.

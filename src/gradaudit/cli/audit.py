@@ -88,8 +88,8 @@ EXAMPLES = (
     default="auto",
     show_default=True,
     help="The attack: auto, halfspace, peeling, spear or spear++ (batches), closed_form (a single "
-    "record), or, on all layers of the --model, rgap or idlg (a single record), dlg or "
-    "inverting-gradients.",
+    "record), cocktail-party (estimates of a large batch), or, on all layers of the --model, rgap "
+    "or idlg (a single record), dlg or inverting-gradients.",
 )
 @matching_options
 @option(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -14,12 +15,15 @@ from gradaudit.evidence import Status
 from gradaudit.layers import is_output
 from gradaudit.linear.approximate import Approximation, approximate
 from gradaudit.linear.closed_form import invert_single
+from gradaudit.linear.cocktail_party import cocktail_party
 from gradaudit.linear.disaggregate import Batch
 from gradaudit.linear.factor import Factors, factor_gradient
 from gradaudit.linear.invert import Inversion, invert
 from gradaudit.linear.problem import Problem, build_problem
 from gradaudit.linear.proposers import suited
 from gradaudit.outcome import Outcome, describe
+from gradaudit.outcome.sources import ATTACK as COCKTAIL_PARTY
+from gradaudit.outcome.sources import describe_sources
 from gradaudit.session.setup import Setup
 from gradaudit.update import LinearLayer
 
@@ -46,6 +50,8 @@ class LinearAttack:
         refused = refusal(layer, factors, self.setup.attack)
         if refused is not None:
             return _refused(layer, role, factors, refused)
+        if self.setup.attack == COCKTAIL_PARTY:
+            return self._unmix(layer, role, factors)
         best: Outcome | None = None
         live = layer.weight_gradient != 0
         settings = attempts_for(
@@ -67,6 +73,19 @@ class LinearAttack:
                 break
         assert best is not None  # noqa: S101 - every role has a setting
         return best
+
+    def _unmix(self, layer: LinearLayer, role: str, factors: Factors) -> Outcome:
+        """Separate records as independent sources; estimates, which nothing judges."""
+        shape = self.setup.image_shape
+        fits = shape is not None and math.prod(shape) == layer.shape[1]
+        sources = cocktail_party(
+            factors,
+            layer.bias_gradient,
+            image_shape=shape if fits else None,
+            generator=self.setup.generator,
+            control=self.setup.control,
+        )
+        return describe_sources(layer.name, role, factors, sources)
 
     def _attempt(self, problem: Problem, role: str, control: Control) -> Outcome:
         proposers = suited(

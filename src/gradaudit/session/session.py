@@ -13,6 +13,7 @@ import torch
 from gradaudit.budget import Control
 from gradaudit.evidence import LayerReport, SearchReport, Status
 from gradaudit.outcome import Outcome, assumptions
+from gradaudit.outcome.sources import ATTACK as COCKTAIL_PARTY
 from gradaudit.result import AuditResult
 from gradaudit.session.linear import LinearAttack
 from gradaudit.session.matching import MatchingAttack
@@ -35,11 +36,14 @@ class Session:
         if not wanted:
             self._note(layer, role, "Not asked for.")
             return
-        if self.best is not None and self.best.status.leak_proven:
+        if self.best is not None and (
+            self.best.status.leak_proven or self.best.attack == COCKTAIL_PARTY
+        ):
+            gave = "records" if self.best.status.leak_proven else "estimates"
             self._note(
                 layer,
                 role,
-                f"Not attacked: layer {self.best.layer!r} already gave records; "
+                f"Not attacked: layer {self.best.layer!r} already gave {gave}; "
                 f"name it to analyse it.",
             )
             return

@@ -89,7 +89,7 @@ class Setup:
     method: Method | None = None
 
     @property
-    def image_shape(self) -> tuple[int, ...] | None:
+    def image_shape(self) -> tuple[int, int, int] | None:
         """A record's shape as an image, where it is known."""
         preprocessing = self.update.preprocessing
         return preprocessing.image_shape if preprocessing else None
