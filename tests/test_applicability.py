@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from gradaudit.applicability import ATTACKS, Refusal, attempts_for, proposers_for, refusal
+from gradaudit.applicability import LAYER_ATTACKS, Refusal, attempts_for, proposers_for, refusal
 from gradaudit.linear.factor import factor_gradient
 from gradaudit.linear.problem import Setting
 from gradaudit.update import LinearLayer
@@ -93,6 +93,6 @@ def test_an_attack_that_does_not_search_a_setting():
     assert "halfspace" in found.cause
 
 
-@pytest.mark.parametrize("attack", ATTACKS)
+@pytest.mark.parametrize("attack", LAYER_ATTACKS)
 def test_every_attack_has_a_proposer_for_the_sparse_gradient(attack):
     assert proposers_for(attack, Setting.SPARSE_GRADIENT, 16)

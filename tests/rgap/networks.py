@@ -40,20 +40,22 @@ def small_cnn(
     activation: str = "leaky_relu",
     *,
     outputs: int = 3,
+    channels: tuple[int, int] = (8, 12),
     bias: bool = False,
     seed: int = 0,
     scale: float = 1.7,
 ) -> nn.Module:
     """Two convolutions and a dense layer, for images of 2 x 8 x 8."""
     act = ACTIVATIONS[activation]
+    first, second = channels
     return drawn(
         nn.Sequential(
-            nn.Conv2d(2, 8, 3, stride=2, padding=1, bias=bias),
+            nn.Conv2d(2, first, 3, stride=2, padding=1, bias=bias),
             act(),
-            nn.Conv2d(8, 12, 3, padding=1, bias=bias),
+            nn.Conv2d(first, second, 3, padding=1, bias=bias),
             act(),
             nn.Flatten(),
-            nn.Linear(12 * 16, outputs, bias=bias),
+            nn.Linear(second * 16, outputs, bias=bias),
         ),
         seed,
         scale,
