@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor
 
-from gradaudit.certify.scale_twins import ScaleTwin, scale_twin
+from gradaudit.certify.scale_twins import ScaleTwin, rests_on_loss, scale_twin
 from gradaudit.certify.sensitivity import DENSE_UNKNOWNS, Sensitivity, sensitivity
 from gradaudit.certify.single import SINGLE_SPREAD, VISIBLE_FACTOR
 from gradaudit.evidence import Certificate, Check, RecordEvidence
@@ -50,6 +50,8 @@ class ReconstructionVerdict:
         residual: Relative norm of the difference of the two gradients.
         twin: The multiple of the record that has the same gradient, if there is one.
         reason: Why nothing is certified; empty if it is.
+        size_by_loss: Whether the records' size follows from the loss alone: under another loss,
+            multiples of them have the observed gradient.
     """
 
     evidence: tuple[RecordEvidence, ...]
@@ -58,6 +60,7 @@ class ReconstructionVerdict:
     residual: float
     twin: ScaleTwin | None
     reason: str
+    size_by_loss: bool = False
 
     @property
     def recovered(self) -> bool:
@@ -139,7 +142,13 @@ def judge_reconstruction(
         for label in labels
     )
     return ReconstructionVerdict(
-        evidence, Certificate("full_gradient", _STATEMENT, checks), found, residual, twin, ""
+        evidence,
+        Certificate("full_gradient", _STATEMENT, checks),
+        found,
+        residual,
+        twin,
+        "",
+        rests_on_loss(judge.predict, inputs),
     )
 
 

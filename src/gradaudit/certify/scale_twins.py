@@ -60,12 +60,12 @@ def scale_twin(
         >>> round(twin.factor, 3)
         0.114
     """
-    with torch.no_grad():
-        outputs, doubled = predict(inputs), predict(2 * inputs)
     if len(inputs) != 1 or bool((labels != labels.round()).any()):
         return None
-    if float((doubled - 2 * outputs).norm()) > HOMOGENEOUS * float(outputs.norm()):
+    if not rests_on_loss(predict, inputs):
         return None
+    with torch.no_grad():
+        outputs = predict(inputs)
     margin = _margin(loss.name, outputs[0].reshape(-1), labels)
     if margin is None or float(margin) <= 0:
         return None
@@ -75,6 +75,26 @@ def scale_twin(
     ]
     others = [factor for factor in both if abs(factor - 1) > SAME]
     return ScaleTwin(others[0], float(margin)) if others else None
+
+
+def rests_on_loss(predict: Callable[[Tensor], Tensor], inputs: Float[Tensor, "b ..."]) -> bool:
+    """Whether the size of the inputs follows from the loss alone.
+
+    A positively homogeneous network with a single logit, or two classes, has the gradient of a
+    record for any multiple of it under some other loss.
+
+    Args:
+        predict: The network.
+        inputs: Where.
+
+    Example:
+        >>> rests_on_loss(lambda x: x.sum(1, keepdim=True), torch.ones(1, 2).double())
+        True
+    """
+    with torch.no_grad():
+        outputs, doubled = predict(inputs), predict(2 * inputs)
+    difference = float((doubled - 2 * outputs).norm())
+    return outputs[0].numel() <= 2 and difference <= HOMOGENEOUS * float(outputs.norm())
 
 
 def _margin(loss: str, outputs: Tensor, labels: Tensor) -> Tensor | None:

@@ -10,6 +10,7 @@ from torch import Tensor
 from gradaudit.evidence import (
     ApproximateEvidence,
     Certificate,
+    LayerReport,
     RecordEvidence,
     Spectrum,
     Status,
@@ -37,6 +38,7 @@ class Outcome:
         notes: Remarks for the list of assumptions.
         counters: What the attack counted.
         seconds: Its time by phase.
+        layers: What an attack on all layers has to say of each; empty for one on a single layer.
     """
 
     status: Status
@@ -59,6 +61,7 @@ class Outcome:
     approximate_evidence: tuple[ApproximateEvidence, ...] = ()
     counters: dict[str, float] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
+    layers: tuple[LayerReport, ...] = ()
 
     @property
     def ran(self) -> bool:

@@ -9,8 +9,10 @@ from typing import Any
 import torch
 
 from gradaudit.certify.reconstruction import ReconstructionVerdict
+from gradaudit.chain import Affine
 from gradaudit.evidence import ApproximateEvidence, Certificate, Status
 from gradaudit.outcome.outcome import Outcome
+from gradaudit.outcome.recursion import counters, layer_reports
 from gradaudit.rgap import Candidate
 
 ATTACK = "rgap"
@@ -44,8 +46,9 @@ class Judged:
 def describe_rgap(
     judged: Sequence[Judged],
     *,
-    layer: str,
+    layers: Sequence[Affine],
     excluded: int,
+    loss_given: bool,
     stopped: str | None,
     seconds: dict[str, float],
 ) -> Outcome:
@@ -53,8 +56,9 @@ def describe_rgap(
 
     Args:
         judged: Those that can be inputs.
-        layer: The first layer of the network.
+        layers: Of the network, the first one first.
         excluded: How many were left out, since their values lie outside the inputs' range.
+        loss_given: Whether the caller named the loss.
         stopped: Why the time was up, if it was.
         seconds: By phase.
     """
@@ -62,22 +66,50 @@ def describe_rgap(
         Status.NOT_RECOVERED,
         "",
         "",
-        layer=layer,
+        layer=layers[0].name,
         role="input",
         batch_size=1,
         attack=ATTACK,
         attack_reason=REASON,
         setting=SETTING,
-        counters=_counters(judged),
+        counters=counters([each.candidate for each in judged]),
         seconds=seconds,
     )
+    outcome = _outcome(blank, judged, excluded, loss_given=loss_given, stopped=stopped)
+    return replace(
+        outcome, layers=layer_reports([each.candidate for each in judged], layers, outcome.status)
+    )
+
+
+def _outcome(
+    blank: Outcome,
+    judged: Sequence[Judged],
+    excluded: int,
+    *,
+    loss_given: bool,
+    stopped: str | None,
+) -> Outcome:
     proven = [each for each in judged if each.recovered]
     if not proven:
         return _not_recovered(blank, judged, stopped)
+    by_loss = any(each.verdict is not None and each.verdict.size_by_loss for each in proven)
+    if by_loss and not loss_given and _are_multiples(proven):
+        return _up_to_scale(
+            blank,
+            proven,
+            "under another loss than the usual one, other multiples have the observed gradient. "
+            "Name the loss, and the size is known too",
+        )
     if len(proven) == 1:
         return _recovered(blank, proven[0], excluded)
     if _are_multiples(proven):
-        return _up_to_scale(blank, proven)
+        sizes = " and ".join(f"{float(e.candidate.inputs.norm()):.4g}" for e in proven)
+        return _up_to_scale(
+            blank,
+            proven,
+            f"scaled to the norms {sizes} it has the observed gradient, both times, since the "
+            "network has no biases and a single logit. Both are among the estimates",
+        )
     return replace(
         blank,
         cause=f"{len(proven)} different inputs have the observed gradient in every tensor, and "
@@ -108,34 +140,27 @@ def _recovered(blank: Outcome, one: Judged, excluded: int) -> Outcome:
     )
 
 
-def _up_to_scale(blank: Outcome, twins: list[Judged]) -> Outcome:
+def _up_to_scale(blank: Outcome, multiples: list[Judged], why: str) -> Outcome:
     """A direction that is certain, with the multiples of it that have the gradient."""
-    first = twins[0]
+    first = multiples[0]
     assert first.verdict is not None  # noqa: S101 - it is certified
-    flat = [each.candidate.inputs.flatten() for each in twins]
-    sizes = [float(record.norm()) for record in flat]
+    record = first.candidate.inputs.flatten()
+    size = float(record.norm())
     evidence = tuple(
-        replace(record, estimated_error=(record.estimated_error or 0.0) / sizes[0])
-        for record in first.verdict.evidence
+        replace(each, estimated_error=(each.estimated_error or 0.0) / size)
+        for each in first.verdict.evidence
     )
-    named = " and ".join(f"{size:.4g}" for size in sizes)
     return replace(
         blank,
         status=Status.RECOVERED,
         cause="The layers' equations, solved one after the other, give the record up to a "
-        f"positive factor: scaled to the norms {named}, it has the observed gradient both times, "
-        "since the network has no biases and a single logit. Both are among the estimates.",
+        f"positive factor: {why}.",
         remedy=PROTECT,
-        records=(flat[0] / sizes[0])[None].cpu(),
+        records=(record / size)[None].cpu(),
         scale_identified=False,
         evidence=evidence,
-        certificate=replace(
-            first.verdict.certificate,
-            statement=first.verdict.certificate.statement.replace(
-                "no other input near it", "but for one multiple of it, no other input"
-            ),
-        ),
-        **_approximate(twins),
+        certificate=first.verdict.certificate,
+        **_approximate(multiples),
     )
 
 
@@ -210,22 +235,6 @@ def _approximate(judged: Sequence[Judged]) -> dict[str, Any]:
         )
     records = torch.stack([each.candidate.inputs.flatten() for each in judged]).cpu()
     return {"approximate_records": records, "approximate_evidence": tuple(evidence)}
-
-
-def _counters(judged: Sequence[Judged]) -> dict[str, float]:
-    """How well the layers were determined, for the best candidate."""
-    if not judged:
-        return {}
-    candidate = min(judged, key=lambda each: each.candidate.residual).candidate
-    counters: dict[str, float] = {"candidates": float(len(judged))}
-    for layer in candidate.layers:
-        counters[f"{layer.layer}: unknowns"] = float(layer.unknowns)
-        counters[f"{layer.layer}: deficit"] = float(layer.deficit[0])
-        counters[f"{layer.layer}: condition"] = float(layer.condition[0])
-        counters[f"{layer.layer}: residual"] = float(layer.gradient_residual[0])
-    for name, count in candidate.saturated.items():
-        counters[f"{name}: rounded away"] = float(count)
-    return counters
 
 
 def _are_multiples(judged: Sequence[Judged]) -> bool:

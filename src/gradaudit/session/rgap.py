@@ -56,8 +56,9 @@ class RGapAttack:
         judged = [self._judged(loaded, chain, seen, candidate) for candidate in possible]
         return describe_rgap(
             judged,
-            layer=chain.affine[0].name,
+            layers=chain.affine,
             excluded=len(candidates) - len(possible),
+            loss_given=setup.network_of.hypothesis.loss_given,
             stopped=setup.control.stop_reason(),
             seconds=dict(self._seconds),
         )

@@ -102,7 +102,7 @@ class Session:
             approximate_evidence=outcome.approximate_evidence,
             evidence=outcome.evidence,
             certificate=outcome.certificate,
-            layers=tuple(self.reports) + others,
+            layers=outcome.layers or tuple(self.reports) + others,
             search=self._search(outcome),
             assumptions=assumptions(outcome, self.setup.update, self.setup.network_of.hypothesis),
             preprocessing=self.setup.update.preprocessing if outcome.role == "input" else None,

@@ -1,0 +1,183 @@
+"""R-GAP in an audit: what it says, and what it does not."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from rgap.networks import ACTIVATIONS, drawn, uniform
+from torch import nn
+
+import gradaudit as ga
+from gradaudit.clients import FedSGD
+from gradaudit.evidence import Status
+
+GREY = ga.Preprocessing(image_shape=(1, 8, 8))
+
+
+def grey_cnn(activation: str = "leaky_relu", *, outputs: int = 3, seed: int = 0) -> nn.Module:
+    act = ACTIVATIONS[activation]
+    return drawn(
+        nn.Sequential(
+            nn.Conv2d(1, 8, 3, stride=2, padding=1, bias=False),
+            act(),
+            nn.Conv2d(8, 12, 3, padding=1, bias=False),
+            act(),
+            nn.Flatten(),
+            nn.Linear(192, outputs, bias=False),
+        ),
+        seed,
+        1.7,
+    )
+
+
+def audited(model, images, labels, *, loss="cross_entropy", given=None, show=GREY, **client):
+    update, _ = FedSGD(model, loss=loss, **client).update(images, torch.tensor(labels), show)
+    return ga.audit(update, attack="rgap", model=model if given is None else given, loss=loss)
+
+
+def test_a_record_is_recovered_with_its_label_and_proven():
+    images = uniform(1, 1, 8, 8)
+    result = audited(grey_cnn(), images, [2])
+    assert result.status is Status.RECOVERED
+    assert result.certificate.kind == "full_gradient"
+    assert result.labels == (2,)
+    assert torch.allclose(result.records, images.flatten(1), atol=1e-8)
+    assert result.batch_size == 1
+    assert result.layer == "0"
+    assert [layer.role for layer in result.layers] == ["input", "interior", "output"]
+    assert "64 unknowns, 64 independent equations: a deficit of 0" in result.layers[0].reason
+    assert result.search.attack == "rgap"
+    assert result.search.counters["unknowns without equation"] == 0
+
+
+def test_a_result_survives_the_disk(tmp_path):
+    result = audited(grey_cnn(), uniform(1, 1, 8, 8), [2])
+    result.save(tmp_path / "result.json")
+    again = ga.AuditResult.load(tmp_path / "result.json")
+    assert again.to_json() == {**result.to_json(), "arrays": again.to_json()["arrays"]}
+
+
+def test_the_multiple_outside_the_range_of_pixels_is_named_and_ruled_out():
+    model = grey_cnn(outputs=1)
+    images = uniform(1, 1, 8, 8)
+    label = int(model(images)[0, 0] > 0)
+    result = audited(model, images, [label], loss="binary_cross_entropy")
+    assert result.status is Status.RECOVERED
+    assert result.scale_identified
+    assert torch.allclose(result.records, images.flatten(1), atol=1e-8)
+    assert "times the record" in result.cause
+    assert "outside the range" in result.cause
+
+
+def test_two_multiples_that_nothing_tells_apart_are_a_direction():
+    model = drawn(
+        nn.Sequential(
+            nn.Linear(20, 40, bias=False), nn.LeakyReLU(0.2), nn.Linear(40, 1, bias=False)
+        ),
+        0,
+        3.0,
+    )
+    records = uniform(1, 20)
+    label = int(model(records)[0, 0] > 0)
+    result = audited(model, records, [label], loss="binary_cross_entropy", show=None)
+    assert result.status is Status.RECOVERED
+    assert not result.scale_identified
+    assert "up to a positive factor" in result.cause
+    assert torch.allclose(result.records, records / records.norm(), atol=1e-8)
+    assert result.approximate_records is not None
+    assert len(result.approximate_records) == 2
+    assert (result.approximate_records - records).abs().amax(1).min() < 1e-7
+
+
+def test_a_record_and_its_negative_are_both_given_and_none_is_claimed():
+    model = drawn(
+        nn.Sequential(nn.Linear(20, 60, bias=False), nn.Tanh(), nn.Linear(60, 1, bias=False)),
+        0,
+        3.0,
+    )
+    records = uniform(1, 20)
+    result = audited(model, records, [1], loss="binary_cross_entropy", show=None)
+    assert result.status is Status.NOT_RECOVERED
+    assert "2 different inputs" in result.cause
+    assert len(result.approximate_records) == 2
+
+
+def test_a_deficit_is_no_success():
+    model = drawn(
+        nn.Sequential(
+            nn.Conv2d(1, 2, 3, stride=2, padding=1),
+            nn.Tanh(),
+            nn.Flatten(),
+            nn.Linear(32, 3),
+        ),
+        0,
+        1.5,
+    )
+    result = audited(model, uniform(1, 1, 8, 8), [1])
+    assert result.status is Status.NOT_RECOVERED
+    assert "layer '0' leave" in result.cause
+    assert "of its 64 inputs open" in result.cause
+    assert "inverting-gradients" in result.remedy
+    assert "does not show that other attacks fail" in result.remedy
+    assert result.records is None
+
+
+def test_a_batch_is_refused_or_contradicts_itself():
+    images = uniform(2, 1, 8, 8)
+    refused = audited(grey_cnn(), images, [0, 1])
+    assert refused.status is Status.NOT_APPLICABLE
+    assert "'auto'" in refused.remedy
+    behind_one_logit = audited(grey_cnn(outputs=1), images, [0, 1], loss="binary_cross_entropy")
+    assert behind_one_logit.status is Status.NOT_RECOVERED
+    assert "contradict" in behind_one_logit.cause
+
+
+def test_another_network_or_loss_proves_nothing():
+    images = uniform(1, 1, 8, 8)
+    other = audited(grey_cnn(), images, [2], given=grey_cnn("sigmoid"))
+    assert other.status is Status.NOT_RECOVERED
+
+
+def test_a_size_that_only_the_loss_tells_is_not_known_while_the_loss_is_a_guess():
+    images, logit = uniform(1, 1, 8, 8), grey_cnn(outputs=1)
+    update, _ = FedSGD(logit, loss="mse").update(images, torch.tensor([[0.5]]), GREY)
+    result = ga.audit(update, attack="rgap", model=logit)
+    assert result.status is Status.RECOVERED
+    assert not result.scale_identified
+    assert "Name the loss" in result.cause
+    record = images.flatten(1)
+    assert torch.allclose(result.records, record / record.norm(), atol=1e-8)
+
+
+@pytest.mark.parametrize("noise", [1e-1, 1e-2, 1e-3])
+def test_noise_is_no_proof(noise):
+    model, images = grey_cnn(), uniform(1, 1, 8, 8)
+    update, _ = FedSGD(model).update(images, torch.tensor([1]), GREY)
+    source = torch.Generator().manual_seed(3)
+    noisy = {
+        name: g + noise * g.abs().mean() * torch.randn(g.shape, generator=source, dtype=g.dtype)
+        for name, g in update.observed.items()
+    }
+    result = ga.audit(
+        ga.Update(update.weights, gradient=noisy, preprocessing=GREY), attack="rgap", model=model
+    )
+    assert not result.status.leak_proven
+
+
+def test_what_it_needs():
+    model = grey_cnn()
+    update, _ = FedSGD(model).update(uniform(1, 1, 8, 8), torch.tensor([1]), GREY)
+    without = ga.audit(update, attack="rgap")
+    assert without.status is Status.NOT_APPLICABLE
+    assert "no network was given" in without.cause
+    with pytest.raises(ga.InputError, match="layer"):
+        ga.audit(update, attack="rgap", model=model, layer="5")
+
+
+def test_an_interrupted_recursion_says_so():
+    control = ga.Control(ga.Budget(seconds=60))
+    control.interrupt()
+    update, _ = FedSGD(grey_cnn()).update(uniform(1, 1, 8, 8), torch.tensor([1]), GREY)
+    result = ga.audit(update, attack="rgap", model=grey_cnn(), control=control)
+    assert result.status is Status.BUDGET_EXHAUSTED
+    assert "interrupted" in result.cause
