@@ -27,6 +27,7 @@ def audit(
     attack: str = "auto",
     knowledge: Knowledge | None = None,
     method: Method | None = None,
+    invert_features: bool = False,
     budget: Budget | None = None,
     seed: int = 0,
     device: str = "auto",
@@ -53,6 +54,9 @@ def audit(
             ``"dlg"``, ``"idlg"`` (a single record) or ``"inverting-gradients"``.
         knowledge: What the attacker knows of the batch, for the attacks that match gradients.
         method: Settings of such an attack instead of its usual ones.
+        invert_features: Where the recovered records are features, such as those behind
+            convolutions, search for the input of each (`gradaudit.invert_features`), as an
+            estimate; needs the model and the images' shape.
         budget: Limits of the search; the default is ten minutes.
         seed: Of every random choice, 0 or more. The same seed gives the same result on the same
             machine unless the time runs out.
@@ -111,6 +115,8 @@ def audit(
         return state.result()
     for candidate, role in plan.linear:
         state.visit(candidate, role, wanted=layer in ("auto", candidate.name))
+    if invert_features:
+        state.invert_features()
     return state.result()
 
 

@@ -147,9 +147,9 @@ class ApproximateEvidence:
         estimated_error: Root mean square error of an entry, by the spread of all that the update
             leaves possible, in the network's input units; None where nothing bounds it.
         relative_error: The same relative to the record's own root mean square.
-        residual: Norm of what the estimates together leave unexplained of the gradient that they
-            were made to match, relative to its own; None where none was matched. A small one is
-            evidence, and no measure of a record's error.
+        residual: Norm of what is left unexplained of that which the estimate was made to match,
+            relative to its own: the gradient, by all estimates together, or the record's features.
+            None where nothing was matched. A small one is evidence, and no measure of the error.
         stable: Whether an independent second search led to the same estimate; None where there
             was none.
     """

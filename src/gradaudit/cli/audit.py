@@ -92,6 +92,11 @@ EXAMPLES = (
     "or idlg (a single record), dlg or inverting-gradients.",
 )
 @matching_options
+@flag(
+    "--invert-features",
+    help="Search for the images behind features that are recovered behind convolutions; needs "
+    "--model and --input-shape.",
+)
 @option(
     "--seconds",
     metavar="N",
@@ -164,6 +169,7 @@ def audit(
     labels: tuple[int, ...] | None,
     restarts: int | None,
     iterations: int | None,
+    invert_features: bool,
     seconds: float | None,
     submatrices: int | None,
     seed: int,
@@ -219,7 +225,9 @@ def audit(
         network = None if model is None else parse_model(model, seed=seed)
         return ask(
             captured,
-            Question(network, loss, layer, attack, seed, device, knowledge, method),
+            Question(
+                network, loss, layer, attack, seed, device, knowledge, method, invert_features
+            ),
             control,
             outputs,
             Manner(machine, quiet, show_records, fail_on_leak),

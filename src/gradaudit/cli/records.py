@@ -33,7 +33,8 @@ def record_blocks(
         >>> list(record_blocks(AuditResult(Status.NOT_APPLICABLE, "No layer.", "None.")))
         [('No records to show.', [])]
     """
-    groups = [result.records, result.approximate_records]
+    proven = None if result.records_are_features else result.records
+    groups = [proven, result.approximate_records]
     rows = [row for group in groups if group is not None for row in group]
     if not rows:
         yield "No records to show.", []

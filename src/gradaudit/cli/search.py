@@ -49,6 +49,7 @@ class Question:
     device: str = "auto"
     knowledge: Knowledge | None = None
     method: Method | None = None
+    invert_features: bool = False
 
 
 @dataclass(frozen=True)
@@ -104,6 +105,7 @@ def ask(
             attack=question.attack,
             knowledge=question.knowledge,
             method=question.method,
+            invert_features=question.invert_features,
             seed=question.seed,
             device=question.device,
             control=control,

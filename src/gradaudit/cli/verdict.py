@@ -86,7 +86,7 @@ def _estimated(known: tuple[ApproximateEvidence, ...]) -> str:
         text += f"; {sum(stable):,} found again by a second search"
     residuals = [item.residual for item in known if item.residual is not None]
     if residuals:
-        text += f"; {number(max(residuals))} of the gradient unexplained"
+        text += f"; at most {number(max(residuals))} of what they match is left unexplained"
     return text
 
 
@@ -112,7 +112,9 @@ def print_warnings(console: Console, result: AuditResult) -> None:
 
 
 def is_of_records(result: AuditResult) -> bool:
-    """Whether what was found are records, rather than the inputs of an inner layer."""
+    """Whether what was found are records, or else estimates of them, rather than features."""
+    if result.records_are_features:
+        return True
     return all(layer.role == "input" for layer in result.layers if layer.name == result.layer)
 
 
@@ -129,7 +131,7 @@ def compare_with(result: AuditResult, truth: Truth) -> Comparison | None:
     Raises:
         InputError: The truth is of another network.
     """
-    if result.records is None:
+    if result.records is None or result.records_are_features:
         return None
     usable = [i for i, row in enumerate(result.records) if bool((row.abs() <= _LARGEST).all())]
     chosen = [i for i in usable if result.recovered[i]] or usable
@@ -153,6 +155,9 @@ def print_comparison(console: Console, result: AuditResult, comparison: Comparis
         result: What an audit found.
         comparison: What `compare_with` gave.
     """
+    if result.records_are_features:
+        say(console, "Compared with the truth: the estimated inputs, as the records are features.")
+        return
     if comparison is None or not comparison.pairs:
         say(console, "Compared with the truth: nothing was recovered.")
         return

@@ -17,10 +17,12 @@ from gradaudit.gradient_matching.optimisers import Minimum, Variables, signed_ad
 from gradaudit.preprocessing import Preprocessing
 from gradaudit.randomness import make_generator
 
-STEPS = 1500
-LEARNING_RATE = 0.1
-# Weight of the total variation beside a relative squared distance of features.
-SMOOTHNESS = 1e-3
+STEPS = 1000
+# First rate, and deviation of the start from the middle, relative to the range of an input.
+LEARNING_RATE = 0.02
+SPREAD = 0.1
+# Weight of the total variation, likewise, beside a relative squared distance of features.
+SMOOTHNESS = 0.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,19 +60,19 @@ def invert_features(
 ) -> FeatureMatch:
     r"""Search, for each row of features h by itself, for an input x with these features.
 
-    .. math:: \min_x \; \lVert \phi(x) - h \rVert^2 / \lVert h \rVert^2 + \alpha \, TV(x)
+    .. math:: \min_x \; \lVert \phi(x) - h \rVert^2 / \lVert h \rVert^2 + \alpha \, TV(x) / R
 
-    with phi the network up to the layer's input. Records of a batch no longer mix: however large
-    it was, each is searched for from its own features. Features of fewer entries than an input, or
-    behind a pooling, leave inputs open; what comes out is an estimate, and its features' residual
-    no measure of its error.
+    with phi the network up to the layer's input and R the range of an input's values. Records of a
+    batch no longer mix: however large it was, each is searched for from its own features. Features
+    of fewer entries than an input, or behind a pooling, leave inputs open; what comes out is an
+    estimate, and its features' residual no measure of its error.
 
     Args:
         model: The network with the weights that the features were computed with.
         layer: Module path of the layer whose inputs the features are.
         features: One record's a row, such as an audit recovers exactly.
         input_shape: Of one network input.
-        preprocessing: Of images: keeps pixels between black and white.
+        preprocessing: Of images: keeps pixels between black and white, and gives R; 1 without.
         up_to_scale: Whether a row of features is known up to a positive factor only.
         steps: Of signed Adam, from a random start.
         smoothness: alpha; used where an input is an image.
@@ -100,12 +102,17 @@ def invert_features(
     network = _UpTo(model, layer, features.dtype)
     generator = make_generator(generator, seed)
     known = features.detach().to(network.device)
-    start = torch.randn(
+    noise = torch.randn(
         (len(features), *input_shape),
         generator=generator,
         dtype=features.dtype,
         device=network.device,
     )
+    box = None if preprocessing is None else preprocessing.input_range(input_shape)
+    bounds = None if box is None else [torch.as_tensor(bound).to(noise) for bound in box]
+    unit = 1.0 if bounds is None else float((bounds[1] - bounds[0]).mean())
+    middle = 0.0 if bounds is None else (bounds[0] + bounds[1]) / 2
+    start = middle + SPREAD * unit * noise
     width = network(start[:1]).shape[1]
     if width != known.shape[1]:
         raise InputError(
@@ -113,8 +120,6 @@ def invert_features(
         )
     if up_to_scale:
         known = known / known.norm(dim=1, keepdim=True)
-    box = None if preprocessing is None else preprocessing.input_range(input_shape)
-    bounds = None if box is None else [torch.as_tensor(bound).to(start) for bound in box]
 
     def distances(inputs: Tensor) -> Tensor:
         found = network(inputs)
@@ -125,7 +130,7 @@ def invert_features(
     def objective(variables: Variables) -> Tensor:
         value = distances(variables[0])
         if len(input_shape) == 3:
-            value = value + smoothness * total_variation(variables[0])
+            value = value + smoothness / unit * total_variation(variables[0])
         return value
 
     def project(variables: Variables) -> None:
@@ -137,7 +142,7 @@ def invert_features(
         objective,
         (start,),
         iterations=steps,
-        learning_rate=LEARNING_RATE,
+        learning_rate=LEARNING_RATE * unit,
         project=project,
         control=control or Control(Budget()),
         phase=f"inverting the features of layer {layer!r}",

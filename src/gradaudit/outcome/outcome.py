@@ -36,6 +36,8 @@ class Outcome:
         attack_reason: Why this one.
         setting: Which sparsity it used, in words.
         notes: Remarks for the list of assumptions.
+        estimates_inputs: Whether the estimates are network inputs, although the records are
+            features of them.
         counters: What the attack counted.
         seconds: Its time by phase.
         layers: What an attack on all layers has to say of each; empty for one on a single layer.
@@ -57,8 +59,9 @@ class Outcome:
     attack_reason: str = ""
     setting: str = ""
     notes: tuple[str, ...] = ()
-    approximate_records: Float[Tensor, "a n"] | None = None
+    approximate_records: Float[Tensor, "a p"] | None = None
     approximate_evidence: tuple[ApproximateEvidence, ...] = ()
+    estimates_inputs: bool = False
     counters: dict[str, float] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
     layers: tuple[LayerReport, ...] = ()

@@ -113,7 +113,8 @@ def view_records(
         content.mark = lambda index: fingerprint(content.comparable(index), key)
     if originals is not None and originals.note:
         content.notes.append(originals.note)
-    first = 0 if result.records is None else len(result.records)
+    proven = None if result.records_are_features else result.records
+    first = 0 if proven is None else len(proven)
     order = sorted(
         range(len(records)), key=lambda index: (not evidence[index].recovered, index < first)
     )
@@ -155,12 +156,13 @@ def view_records(
 def _everything(
     result: AuditResult,
 ) -> tuple[Float[Tensor, "r n"] | None, tuple[RecordEvidence, ...]]:
-    """The reconstruction, followed by what is known approximately."""
-    groups = [result.records, result.approximate_records]
+    """The reconstruction, followed by what is known approximately; inputs rather than features."""
+    proven = None if result.records_are_features else result.records
+    groups = [proven, result.approximate_records]
     there = [group for group in groups if group is not None and len(group)]
     if not there:
         return None, ()
-    evidence = result.evidence if result.records is not None else ()
+    evidence = result.evidence if proven is not None else ()
     if result.approximate_records is not None:
         evidence += tuple(
             RecordEvidence(

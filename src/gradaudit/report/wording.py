@@ -180,13 +180,13 @@ def known_how_well(item: ApproximateEvidence) -> str:
         >>> known_how_well(ApproximateEvidence(0.1, 0.05))
         'known approximately, to within 5% of its size'
         >>> known_how_well(ApproximateEvidence(None, None, residual=0.02))
-        'an estimate of unknown error; the estimates leave 0.02 of the gradient unexplained'
+        'an estimate of unknown error; 0.02 of what it was made to match is left unexplained'
     """
     if item.relative_error is not None:
         return f"known approximately, to within {item.relative_error:.0%} of its size"
     text = "an estimate of unknown error"
     if item.residual is not None:
-        text += f"; the estimates leave {number(item.residual)} of the gradient unexplained"
+        text += f"; {number(item.residual)} of what it was made to match is left unexplained"
     if item.stable is not None:
         text += "; a second search " + ("agrees" if item.stable else "does not agree")
     return text

@@ -46,7 +46,8 @@ class AuditResult:
         evidence: What speaks for each record.
         certificate: The proof that needs no ground truth.
         approximate_records: Estimates of further records that are not recovered, one a row, or
-            None. They prove nothing and are counted nowhere.
+            None; of network inputs, if the records are features that were inverted. They prove
+            nothing and are counted nowhere.
         approximate_evidence: How far off each of these is expected to be.
         layers: What was analysed, what not, and why.
         search: How the search went.
@@ -76,7 +77,7 @@ class AuditResult:
     scale_identified: bool = True
     evidence: tuple[RecordEvidence, ...] = ()
     certificate: Certificate = field(default_factory=Certificate)
-    approximate_records: Float[Tensor, "a n"] | None = None
+    approximate_records: Float[Tensor, "a p"] | None = None
     approximate_evidence: tuple[ApproximateEvidence, ...] = ()
     layers: tuple[LayerReport, ...] = ()
     search: SearchReport = field(default_factory=SearchReport)
@@ -121,6 +122,12 @@ class AuditResult:
     def records_recovered(self) -> int:
         """Number of certified records."""
         return sum(self.recovered)
+
+    @property
+    def records_are_features(self) -> bool:
+        """Whether the estimates are network inputs and the records features of these."""
+        both = self.records is not None and self.approximate_records is not None
+        return both and self.records.shape[1] != self.approximate_records.shape[1]  # type: ignore[union-attr]
 
     def shaped_records(self) -> Tensor | None:
         """The records in the network's input shape when it is known, else flat."""

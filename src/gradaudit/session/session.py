@@ -15,6 +15,7 @@ from gradaudit.evidence import LayerReport, SearchReport, Status
 from gradaudit.outcome import Outcome, assumptions
 from gradaudit.outcome.sources import ATTACK as COCKTAIL_PARTY
 from gradaudit.result import AuditResult
+from gradaudit.session.features import estimate_inputs
 from gradaudit.session.linear import LinearAttack
 from gradaudit.session.matching import MatchingAttack
 from gradaudit.session.rgap import RGapAttack
@@ -62,6 +63,11 @@ class Session:
         for layer, role in self.setup.plan.linear:
             self._note(layer, role, "Not attacked by itself: this attack is on all layers.")
 
+    def invert_features(self) -> None:
+        """Estimate inputs from the features that the best outcome holds, if it holds any."""
+        if self.best is not None:
+            self.best = estimate_inputs(self.setup, self.best)
+
     def _note(
         self,
         layer: LinearLayer,
@@ -83,11 +89,12 @@ class Session:
 
     def result(self) -> AuditResult:
         """The best outcome, with everything that was examined on the way."""
+        outcome = self.best or _nothing_to_attack(self.setup.control)
+        of_inputs = outcome.role == "input" or outcome.estimates_inputs
         others = tuple(
             LayerReport(name, shape, "other", False, None, reason)
             for name, shape, reason in self.setup.plan.other
         )
-        outcome = self.best or _nothing_to_attack(self.setup.control)
         return AuditResult(
             status=outcome.status,
             cause=outcome.cause,
@@ -105,7 +112,7 @@ class Session:
             layers=outcome.layers or tuple(self.reports) + others,
             search=self._search(outcome),
             assumptions=assumptions(outcome, self.setup.update, self.setup.network_of.hypothesis),
-            preprocessing=self.setup.update.preprocessing if outcome.role == "input" else None,
+            preprocessing=self.setup.update.preprocessing if of_inputs else None,
             update_sha256=self.setup.update.sha256(),
             source=self.setup.update.source,
             created=datetime.now(timezone.utc).isoformat(timespec="seconds"),
