@@ -37,9 +37,14 @@ def case():
     return model, images, update, truth
 
 
-def test_images_are_estimated_beside_their_proven_features(case, tmp_path):
-    model, images, update, _ = case
-    result = audit(update, model=model, invert_features=True, budget=Budget(seconds=60))
+@pytest.fixture(scope="module")
+def result(case):
+    model, _, update, _ = case
+    return audit(update, model=model, invert_features=True, budget=Budget(seconds=60))
+
+
+def test_images_are_estimated_beside_their_proven_features(case, result, tmp_path):
+    images = case[1]
     assert result.status is Status.RECOVERED
     assert result.layer == "3"
     assert result.records.shape == (3, 256)
@@ -59,10 +64,8 @@ def test_without_a_model_it_is_refused(case):
         audit(update, invert_features=True)
 
 
-def test_a_report_shows_the_images(case, tmp_path):
-    model, _, update, truth = case
-    result = audit(update, model=model, invert_features=True, budget=Budget(seconds=60))
-    view = view_records(result, truth=truth, show_records=True, salt=None)
+def test_a_report_shows_the_images(case, result):
+    view = view_records(result, truth=case[3], show_records=True, salt=None)
     assert view.kind == "images"
     assert len(view.approximate) == 3
     assert not view.certified

@@ -35,7 +35,7 @@ def test_each_image_comes_from_its_own_features(up_to_scale):
         SHAPE,
         preprocessing=Preprocessing(SHAPE),
         up_to_scale=up_to_scale,
-        steps=400,
+        steps=300,
     )
     assert bool((found.residuals < 0.05).all())
     errors = (found.records[:, None] - images()[None]).square().flatten(2).mean(2)

@@ -21,6 +21,8 @@ from gradaudit.gradient_matching.target import Target, UnsuitedError
 NEAR = 1e-6
 # Relative residual from which refinement can be expected to converge.
 REFINABLE = 1e-2
+# Part of the time that the search may use; refinement and judgement need the rest.
+SEARCH_SHARE = 0.8
 # A gradient as close as this many of its own roundings is reproduced as well as it is known.
 ENOUGH_ROUNDINGS = 0.1
 
@@ -97,7 +99,7 @@ def match_gradient(
     _check(target, method, batch_size)
     started = time.perf_counter()
     search = _Search(target.to(method.dtype), method, batch_size, labels, generator)
-    minimum = search.run(control)
+    minimum = search.run(control.share(SEARCH_SHARE))
     distances = search.distances(minimum)
     place = int(torch.where(distances.isnan(), torch.inf, distances).argmin())
     records, classes, as_labels = search.read(minimum, place)
