@@ -13,11 +13,11 @@ def whitened(count: int, size: int):
     return torch.linalg.qr(gaussian(count, size, 0)).Q * count**0.5
 
 
-def loss(points, weights, target, judged, ridge):
+def loss(points, weights, target, judged, ridge, anchor=0.0):
     entropy = torch.nn.functional.binary_cross_entropy_with_logits(
         weights @ points.T, target, weight=judged, reduction="sum"
     )
-    return entropy + ridge / 2 * weights.square().sum()
+    return entropy + ridge / 2 * (weights - anchor).square().sum()
 
 
 @pytest.mark.parametrize("exact", [True, False])
@@ -32,6 +32,22 @@ def test_steps_end_where_the_gradient_vanishes(exact):
         )
     weights.requires_grad_(True)
     (gradient,) = torch.autograd.grad(loss(points, weights, target, judged, 0.5), weights)
+    assert float(gradient.abs().max()) < 1e-8
+
+
+def test_an_anchor_is_what_the_weights_are_drawn_to():
+    points, anchor = whitened(80, 6), gaussian(4, 6, 3)
+    target = torch.rand(4, 80, generator=seeded(1)).double()
+    weights = torch.zeros(4, 6, dtype=torch.float64)
+    for _ in range(12):
+        weights = newton_step(
+            points, weights, target, ridge=5.0, curvature_floor=0.0, anchor=anchor
+        )
+    weights.requires_grad_(True)
+    everywhere = torch.ones_like(target)
+    (gradient,) = torch.autograd.grad(
+        loss(points, weights, target, everywhere, 5.0, anchor), weights
+    )
     assert float(gradient.abs().max()) < 1e-8
 
 

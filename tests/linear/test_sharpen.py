@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from gradaudit.linear.pairs import record_link
 from gradaudit.linear.sharpen import Annealing, is_sharp, sharpen
 from linear.planted import gaussian, plant, seeded
 
@@ -30,13 +31,14 @@ def easy():
     true = planted.true_directions @ triangle.T
     true = true / true.norm(dim=1, keepdim=True)
     active = (planted.gradients != 0)[problem.live].T.double()
-    return problem, rows, whitened(problem.activation_map[problem.live]), true, active
+    features = whitened(problem.activation_map[problem.live])
+    return problem, rows, features, record_link(problem, features, triangle), true, active
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 @pytest.mark.parametrize("overlap", [0.98, 0.9])
 def test_a_rough_direction_with_its_half_space_becomes_exact(easy, overlap, dtype):
-    problem, rows, features, true, active = easy
+    problem, rows, features, link, true, active = easy
     sides = (2 * active - 1) * 1.0
     # A tenth of the neurons on the wrong side, as the iteration leaves them.
     wrong = torch.rand(sides.shape, generator=seeded(3)) < 0.1
@@ -47,6 +49,7 @@ def test_a_rough_direction_with_its_half_space_becomes_exact(easy, overlap, dtyp
         rough(true, overlap, 4).to(dtype),
         sides.to(dtype),
         zeros=problem.zeros_needed,
+        link=link.to(dtype),
     )
     agreement = (sharp.double() @ true.T).abs()
     assert len(set(agreement.argmax(1).tolist())) == 20
@@ -57,11 +60,17 @@ def test_a_rough_direction_with_its_half_space_becomes_exact(easy, overlap, dtyp
 
 
 def test_random_directions_do_not_become_sharp(easy):
-    problem, rows, features, true, _ = easy
+    problem, rows, features, link, true, _ = easy
     starts = torch.nn.functional.normalize(gaussian(30, 20, 5), dim=1)
     sides = gaussian(30, len(rows), 6)
     sharp = sharpen(
-        rows, features, starts, sides, zeros=problem.zeros_needed, annealing=Annealing(rounds=5)
+        rows,
+        features,
+        starts,
+        sides,
+        zeros=problem.zeros_needed,
+        link=link,
+        annealing=Annealing(rounds=5),
     )
     # Of 30 starts without any information a stray one may still fall into a basin (less than one
     # in ten do); what comes out must then be a true direction.
@@ -70,7 +79,7 @@ def test_random_directions_do_not_become_sharp(easy):
 
 
 def test_sharpness_is_a_single_null_vector(easy):
-    problem, rows, _, true, _ = easy
+    problem, rows, _, _, true, _ = easy
     unit = rows / rows.norm(dim=1, keepdim=True)
     mixed = torch.nn.functional.normalize(true[:1] + true[1:2], dim=1)
     candidates = torch.cat([true, rough(true[:3], 0.7, 1), mixed])
@@ -80,8 +89,13 @@ def test_sharpness_is_a_single_null_vector(easy):
 
 
 def test_nothing_in_nothing_out(easy):
-    problem, rows, features, _, _ = easy
+    problem, rows, features, link, _, _ = easy
     none = sharpen(
-        rows, features, rows[:0], rows.new_zeros(0, len(rows)), zeros=problem.zeros_needed
+        rows,
+        features,
+        rows[:0],
+        rows.new_zeros(0, len(rows)),
+        zeros=problem.zeros_needed,
+        link=link,
     )
     assert none.shape == (0, 20)

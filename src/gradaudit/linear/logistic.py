@@ -22,13 +22,14 @@ def newton_step(
     ridge: float,
     curvature_floor: float,
     judged: Float[Tensor, "k l"] | None = None,
+    anchor: Float[Tensor, "k d"] | None = None,
     longest: float = float("inf"),
     exact: bool = False,
 ) -> Float[Tensor, "k d"]:
     r"""One truncated Newton step of ridge-regularised logistic regression, for every labelling.
 
     .. math:: \min_w \; -\sum_i j_i [t_i \log \sigma(x_i \cdot w)
-        + (1 - t_i) \log \sigma(-x_i \cdot w)] + \tfrac{\rho}{2} \lVert w \rVert^2
+        + (1 - t_i) \log \sigma(-x_i \cdot w)] + \tfrac{\rho}{2} \lVert w - w_0 \rVert^2
 
     Args:
         points: Whitened: :math:`\sum_i x_i x_i^T` about l times the identity.
@@ -37,6 +38,7 @@ def newton_step(
         ridge: :math:`\rho`.
         curvature_floor: Smallest curvature a point counts with; keeps the step finite where all
             points are certain.
+        anchor: :math:`w_0`, None for zero.
         judged: j, 1 for points that count and 0 for the others; None where all do.
         longest: Limit on a step's norm.
         exact: Whether to solve for the step, rather than take a few conjugate gradient steps
@@ -56,7 +58,7 @@ def newton_step(
     miss = target - chance
     if judged is not None:
         curvature, miss = curvature * judged, miss * judged
-    slope = miss @ points - ridge * weights
+    slope = miss @ points - ridge * (weights if anchor is None else weights - anchor)
     if exact:
         step = torch.empty_like(slope)
         eye = torch.eye(points.shape[1]).to(points)

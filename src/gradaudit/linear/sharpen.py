@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
+from torch.nn.functional import normalize, pad
 
 from gradaudit.linear.conjugate import conjugate_gradient
 from gradaudit.linear.logistic import newton_step
@@ -17,8 +18,11 @@ CHECK_EVERY = 5
 SMALLEST_SPREAD = 1e-3
 # Prior steepness of the logistic curve on a start's own half-space.
 FIRST_STEEPNESS = 4.0
-# Of the logistic regression, whose Newton steps are also limited in length.
-RIDGE = 1.0
+# The half-space is drawn towards the one that the direction itself implies, of this steepness and
+# by this much for each dimension. Both were tried on CIFAR-10 at b = 256, m = 1000: 13 directions
+# of 64 candidates, against 6 where it is drawn towards none; neither need be right within a factor
+# of two. Newton steps are also limited in length.
+STEEPNESS, RIDGE_EACH = 5.0, 0.25
 LONGEST_STEP = 8.0
 CURVATURE_FLOOR = 1e-4
 # Subnormal numbers are a hundred times slower; in float32 they begin at exp(-87).
@@ -53,6 +57,7 @@ def sharpen(
     sides: Float[Tensor, "k l"],
     *,
     zeros: int,
+    link: Float[Tensor, "d b"],
     annealing: Annealing | None = None,
 ) -> Float[Tensor, "j b"]:
     r"""Expectation-maximisation of a two-part model of every direction's entries, all at once.
@@ -72,6 +77,7 @@ def sharpen(
         directions: Unit vectors, overlapping a true direction by about 0.6 or more.
         sides: The half-space each was found with: positive where neurons look active.
         zeros: Entries that must have a common null vector for a direction to be sharp.
+        link: From a direction to the half-space of its record, roughly (`pairs.record_link`).
         annealing: The schedule; None for the default.
 
     Returns:
@@ -86,6 +92,9 @@ def sharpen(
     design = torch.cat([features, torch.ones_like(features[:, :1])], dim=1)
     unit = rows / rows.norm(dim=1, keepdim=True)
     weights = design.new_zeros(len(directions), design.shape[1])
+    # A direction's sign is free; that of the half-space it implies is not.
+    agreement = ((directions @ link.T) * (sides @ features)).sum(1, keepdim=True)
+    directions = torch.where(agreement < 0, -directions, directions)
     prior = torch.sigmoid(FIRST_STEEPNESS * sides / sides.std(dim=1, keepdim=True))
     annealing = annealing or Annealing()
     spread = design.new_full((len(directions), 1), annealing.first_spread)
@@ -101,7 +110,8 @@ def sharpen(
             design,
             weights,
             1 - inactive,
-            ridge=RIDGE,
+            ridge=RIDGE_EACH * design.shape[1],
+            anchor=pad(STEEPNESS * normalize(directions @ link.T, dim=1), (0, 1)),
             curvature_floor=CURVATURE_FLOOR,
             longest=LONGEST_STEP,
         )
@@ -156,4 +166,4 @@ def _null_directions(rows: Tensor, directions: Tensor, precision: Tensor) -> Ten
         return beside((precision * (vectors @ rows.T)) @ rows)
 
     step = conjugate_gradient(gram, -gram(directions), steps=NULL_STEPS)
-    return torch.nn.functional.normalize(directions + step, dim=1)
+    return normalize(directions + step, dim=1)

@@ -57,12 +57,34 @@ def test_together_with_sampling_the_seed_still_decides():
     assert one.counters == other.counters
 
 
-def test_starts_double_when_a_round_finds_nothing():
-    problem = plant(gaussian(12, 60, 1), width=200).problem
-    proposer = HalfSpaceSearch(problem, starts=10)
-    found = problem.unit_rows[:1]
-    tried = [proposer.propose(seeded(0), 0, found=found).tried for _ in range(4)]
-    assert tried == [10, 20, 40, 80]
+def test_effort_rises_and_then_starts_double_while_rounds_find_nothing():
+    planted = plant(gaussian(12, 60, 1), width=200)
+    proposer = HalfSpaceSearch(planted.problem, starts=10)
+    found = planted.true_directions[:1]
+    tried = [proposer.propose(seeded(0), 0, found=found).tried for _ in range(5)]
+    assert tried == [10, 10, 10, 20, 40]
+
+
+def test_a_batch_of_nearly_a_quarter_of_the_width_is_complete():
+    # The third moment alone stops at half of this.
+    planted = plant(gaussian(48, 120, 1), width=200)
+    inversion = search(planted.problem)
+    assert inversion.matching == 1.0
+    assert worst_error(inversion.batch.records, planted.records) < 1e-9
+
+
+def test_the_signs_of_what_was_found_do_not_matter():
+    planted = plant(gaussian(24, 80, 1), width=200)
+    known = planted.true_directions[:12]
+    signs = torch.tensor([1.0, -1.0]).repeat(6)[:, None]
+    one, other = (
+        HalfSpaceSearch(planted.problem).propose(seeded(0), 0, found=found).directions
+        for found in (known, signs * known)
+    )
+    nearest = [
+        set((found @ planted.true_directions.T).abs().argmax(1).tolist()) for found in (one, other)
+    ]
+    assert nearest[0] == nearest[1]
 
 
 def test_sparse_inputs_are_refused():

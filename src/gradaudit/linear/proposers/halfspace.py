@@ -2,43 +2,63 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from gradaudit.linear.basis import sparsest_basis
+from gradaudit.linear.moment import Phase, iterate, judge
+from gradaudit.linear.pairs import record_link, record_rows
 from gradaudit.linear.problem import Problem, Setting
 from gradaudit.linear.proposers.protocol import Proposals
 from gradaudit.linear.sharpen import Annealing, sharpen
 
-# Starts in the first round. Twice as many in the next one, up to the limit, when a round brings
-# less than this part of what is missing; half as many when it brings more.
+
+@dataclass(frozen=True)
+class Effort:
+    """How one round iterates and sharpens."""
+
+    phases: tuple[Phase, ...]
+    annealing: Annealing
+
+    @property
+    def iterations(self) -> int:
+        """Of all phases."""
+        return sum(phase.iterations for phase in self.phases)
+
+
+# Slower, for candidates that overlap a true direction by 0.6 only.
+SLOWLY = Annealing(rounds=40, first_spread=1.0, spread_factor=0.9)
+# Starts in the first round. Where few are missing so many starts will do, and this many for each.
 STARTS = 300
-# Where few are missing so many starts will do, and this many for each.
 FEWEST_STARTS, STARTS_EACH = 100, 6
+# How a round goes about it: the first kind finds the most different directions, the others arrive
+# even near the limit, but from most starts at the same few.
+EFFORTS = (
+    Effort((Phase(100, tie=2.0, contrast=1.0),), Annealing()),
+    Effort((Phase(50, tie=4.0, contrast=0.5, pull=0.05), Phase(50, tie=2.0, contrast=0.5)), SLOWLY),
+    Effort(
+        (Phase(100, tie=4.0, contrast=0.4, pull=0.05), Phase(100, tie=3.0, contrast=0.5)), SLOWLY
+    ),
+)
+# A round that brings this part of what is missing, or so many, is good: as many starts again, or
+# half of them if they were doubled. After another one the effort rises, and at its end the starts
+# are doubled, up to the limit. A round that brings so much more makes the next one's effort less.
+GOOD_SHARE, GOOD, EASY_SHARE = 0.1, 5, 0.25
 LARGEST_STARTS = 4_800
-GOOD_SHARE = 0.1
-# Iterations of a round as short as the first, and of a longer one: near the limit, where few
-# starts arrive, they also arrive late.
-ITERATIONS, LATE_ITERATIONS = 100, 150
-# A block ends early when so many of its starts have all but come to rest since the last look.
-SETTLED, SETTLED_SHARE, SETTLED_EVERY = 1 - 1e-4, 0.9, 20
 # Starts that are iterated together; more at once would leave the cache.
 BLOCK = 600
-# Weight of the sparsity contrast beside the half-space one.
-CONTRAST = 2.0
-# Subnormal numbers are a hundred times slower; in float32 they begin at exp(-87).
-LARGEST_EXPONENT = 80.0
 # Candidates that agree more than this are one; the best-ranked stands for them.
 SAME = 0.8
 # The same for a direction that was found before.
 KNOWN = 0.9
 # The same after sharpening, in float32.
 REPEATED = 1 - 1e-5
-# Candidates sharpened in a round as short as the first, the best-ranked first; more in longer ones,
-# in proportion, up to the limit, and slowly.
+# Candidates sharpened in a round, the best-ranked first: so many, or twice as many as the last one
+# brought, or in proportion to the starts.
 SHARPENED, LARGEST_SHARPENED = 64, 256
-SLOWLY = Annealing(rounds=80, first_spread=1.0, spread_factor=0.95)
 # With so few directions missing, random half-spaces in what the others leave overlap theirs well
 # enough to start from, and find records that the moment does not see.
 FEW_MISSING = 16
@@ -50,20 +70,14 @@ class HalfSpaceSearch:
     A record's direction q and its row p of :math:`Q^{-1}` belong together: :math:`u_i \cdot q`
     vanishes unless :math:`a_i \cdot p > 0`, with :math:`u_i` the rows of U and :math:`a_i` the
     rows of the activation map. The third moment of (a, u, u) is diagonal in the true pairs up to
-    sampling noise, and needs far fewer neurons than the fourth moment of u alone. With rows
-    whitened (U~, A~), from starts q at rows of U~ and at their sums and differences, all at once:
+    sampling noise, and needs far fewer neurons than the fourth moment of u alone. And p follows
+    from q, roughly, without any half-space (`pairs.record_link`), which halves what is unknown.
+    From starts at rows of U, whitened, and at their sums and differences, `moment.iterate` moves q
+    and p in turns, all starts at once; the candidates are ranked, thinned out, and sharpened by
+    expectation-maximisation.
 
-    .. math::
-        y &= \tilde U q, \qquad s = -e^{-y^2/2} - \operatorname{mean}, \qquad
-        p = \tilde A^T s / \lVert \cdot \rVert, \qquad z = \tilde A p \\
-        q &\leftarrow \tilde U^T (\operatorname{sign}(z)\, y) / m
-            + \alpha\, [\operatorname{mean}((1 - y^2) e^{-y^2/2})\, q
-            - \tilde U^T (y e^{-y^2/2}) / m] + q / 2, \text{ normalised}
-
-    Directions found before narrow the search: every other p is orthogonal to them, so that A~
-    loses a dimension for each. Candidates are ranked by
-    :math:`\operatorname{mean}(\operatorname{sign}(z)\, y^2 + 2 e^{-y^2/2} - 4 |y|)`, thinned out,
-    and sharpened by expectation-maximisation.
+    Directions found before narrow the search on both sides: every other p is orthogonal to them,
+    exactly, and every other q to their records' rows, nearly (`pairs.record_rows`).
 
     Args:
         problem: A layer in the sparse-gradient setting.
@@ -71,7 +85,7 @@ class HalfSpaceSearch:
         dtype: Of the search.
 
     Source:
-        Ours. The left contrast is FastICA's.
+        Ours.
     """
 
     unit = "starts"
@@ -87,7 +101,7 @@ class HalfSpaceSearch:
             raise ValueError(f"the half-space search does not search a {problem.setting.value}")
         self._problem = problem
         self._dtype = dtype
-        self._starts = starts
+        self._starts, self._effort, self._sharpened = starts, 0, SHARPENED
         self._found: int | None = None
         # Rows of equal norm: a neuron that fires for many records weighs no more than another.
         basis, self._triangle = torch.linalg.qr(problem.unit_rows)
@@ -124,25 +138,31 @@ class HalfSpaceSearch:
         features = self._features(known)
         if features.shape[1] == 0:
             return Proposals(none, count, self._cost(count, 0))
+        away = self._away_from(known)
         known = torch.nn.functional.normalize(known @ self._triangle.T, dim=1).to(self._dtype)
-        starts = torch.split(self._starting_points(count, known, generator), BLOCK)
-        iterations = ITERATIONS if self._starts <= STARTS else LATE_ITERATIONS
-        current = torch.cat([self._iterate(block, features, iterations) for block in starts])
-        sides, score = self._judge(current, features)
-        most = min(SHARPENED * max(1, count // STARTS), LARGEST_SHARPENED)
-        chosen = _distinct(current, score, known, SAME, KNOWN)[:most]
+        starts = torch.split(self._starting_points(count, generator), BLOCK)
+        link = record_link(self._problem, features, self._triangle)
+        effort = EFFORTS[self._effort]
+        current = torch.cat(
+            [
+                iterate(self._rows, features, link, block, effort.phases, away_from=away)
+                for block in starts
+            ]
+        )
+        sides, score = judge(self._rows, features, link, current, effort.phases[-1].tie)
+        chosen = _distinct(current, score, known, SAME, KNOWN)[: self._sharpened]
         current, sides = current[chosen], sides[chosen]
         if features.shape[1] <= FEW_MISSING:
             more, their_sides = self._from_half_spaces(features, generator)
             current, sides = torch.cat([current, more]), torch.cat([sides, their_sides])
-        annealing = Annealing() if self._starts <= STARTS else SLOWLY
         sharp = sharpen(
             self._rows,
             features,
             current,
             sides,
             zeros=self._problem.zeros_needed,
-            annealing=annealing,
+            link=link,
+            annealing=effort.annealing,
         )
         # Several starts end in one direction; twins of near-duplicate records differ by more.
         unranked = sharp.new_zeros(len(sharp))
@@ -153,17 +173,25 @@ class HalfSpaceSearch:
         return Proposals(
             directions,
             count,
-            self._cost(count * iterations, len(current) * annealing.rounds),
+            self._cost(count * effort.iterations, len(current) * effort.annealing.rounds),
         )
 
     def _adapt(self, found: int) -> None:
-        """More starts where they bring little, and fewer where they bring much."""
+        """More effort and then more starts where they bring little, and less where they do."""
+        new = 0
         if self._found is not None:
-            missing = self._problem.batch_size - self._found
-            if found - self._found < GOOD_SHARE * missing:
-                self._starts = min(2 * self._starts, LARGEST_STARTS)
-            else:
+            missing, new = self._problem.batch_size - self._found, found - self._found
+            if new >= min(GOOD_SHARE * missing, GOOD):
                 self._starts = max(self._starts // 2, STARTS)
+                if new >= EASY_SHARE * missing:
+                    self._effort = max(self._effort - 1, 0)
+            elif self._effort + 1 < len(EFFORTS):
+                self._effort += 1
+            else:
+                self._starts = min(2 * self._starts, LARGEST_STARTS)
+        self._sharpened = min(
+            max(SHARPENED * max(1, self._starts // STARTS), 2 * new), LARGEST_SHARPENED
+        )
         self._found = found
 
     def _cost(self, iterations: int, rounds: int) -> float:
@@ -179,20 +207,20 @@ class HalfSpaceSearch:
         basis = torch.linalg.qr(torch.cat([narrowed, self._activation[:, size:]], dim=1)).Q
         return (basis * len(basis) ** 0.5).to(self._dtype)
 
-    def _starting_points(
-        self, count: int, known: Float[Tensor, "f b"], generator: torch.Generator
-    ) -> Float[Tensor, "k b"]:
-        """Rows, and sums and differences of two rows, outside the span of what is known."""
+    def _away_from(self, known: Float[Tensor, "f b"]) -> Float[Tensor, "b f"]:
+        """Whitened, what every direction but the known ones is nearly orthogonal to."""
+        records = record_rows(self._problem, known) if len(known) else known
+        whitened = torch.linalg.solve_triangular(self._triangle.T, records.T, upper=False)
+        return torch.linalg.qr(whitened).Q.to(self._dtype)
+
+    def _starting_points(self, count: int, generator: torch.Generator) -> Float[Tensor, "k b"]:
+        """Rows, and sums and differences of two rows."""
         device, rows = self._rows.device, len(self._rows)
         first = torch.randint(rows, (count,), generator=generator, device=device)
         other = torch.randint(1, rows, (count,), generator=generator, device=device)
         second = (first + other) % rows
         sign = torch.randint(-1, 2, (count, 1), generator=generator, device=device)
-        points = self._rows[first] + sign * self._rows[second]
-        if len(known):
-            span = torch.linalg.qr(known.T).Q
-            points = points - (points @ span) @ span.T
-        return torch.nn.functional.normalize(points, dim=1)
+        return self._rows[first] + sign * self._rows[second]
 
     def _from_half_spaces(
         self, features: Float[Tensor, "l d"], generator: torch.Generator
@@ -209,46 +237,6 @@ class HalfSpaceSearch:
         inactive = (sides < 0).to(self._rows)
         gram = (self._rows.T[None] * inactive[:, None, :]) @ self._rows
         return torch.linalg.eigh(gram.to(torch.float64))[1][:, :, 0].to(self._rows), sides
-
-    def _iterate(
-        self, current: Float[Tensor, "k b"], features: Float[Tensor, "l d"], iterations: int
-    ) -> Float[Tensor, "k b"]:
-        rows, scale = self._rows, 1.0 / len(self._rows)
-        before = current
-        for count in range(iterations):
-            if count % SETTLED_EVERY == 0 and count:
-                still = (current * before).sum(1) > SETTLED
-                if float(still.to(rows).mean()) > SETTLED_SHARE:
-                    break
-                before = current
-            entries = current @ rows.T
-            bell = _bell(entries)
-            side = torch.sign(_half_space(bell, features))
-            contrast = ((1 - entries.square()) * bell).mean(1, keepdim=True) * current
-            step = ((side - CONTRAST * bell) * entries) @ rows * scale
-            current = torch.nn.functional.normalize(step + CONTRAST * contrast + current / 2, dim=1)
-        return current
-
-    def _judge(
-        self, current: Float[Tensor, "k b"], features: Float[Tensor, "l d"]
-    ) -> tuple[Float[Tensor, "k l"], Float[Tensor, " k"]]:
-        """Each candidate's half-space, and how good the pair is."""
-        entries = current @ self._rows.T
-        bell = _bell(entries)
-        sides = _half_space(bell, features)
-        active_energy = (torch.sign(sides) * entries.square()).mean(1)
-        return sides, active_energy + 2 * bell.mean(1) - 4 * entries.abs().mean(1)
-
-
-def _bell(entries: Float[Tensor, "k l"]) -> Float[Tensor, "k l"]:
-    """exp(-y^2 / 2), but never so small that arithmetic on it is slow."""
-    return torch.exp(-(entries.square() / 2).clamp(max=LARGEST_EXPONENT))
-
-
-def _half_space(bell: Float[Tensor, "k l"], features: Float[Tensor, "l d"]) -> Tensor:
-    """The half-space whose neurons have the largest entries: large where the bell is small."""
-    pattern = bell.mean(1, keepdim=True) - bell
-    return torch.nn.functional.normalize(pattern @ features, dim=1) @ features.T
 
 
 def _distinct(
