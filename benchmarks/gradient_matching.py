@@ -25,6 +25,7 @@ from gradaudit.gradient_matching import METHODS, Knowledge
 
 ONE, FOUR, TABLE1 = "one CIFAR-10 image, LeNet", "four CIFAR-10 images, LeNet", "Table 1"
 FIGURE1, FEATURES = "SPEAR's Figure 1", "features behind convolutions"
+LARGE = "batches too large to solve"
 COLOUR, GREY = (3, 32, 32), (1, 28, 28)
 
 
@@ -153,6 +154,10 @@ TRIALS: dict[str, tuple[Trial, ...]] = {
         for init, words in (("uniform", "U(-0.5, 0.5)"), ("pytorch", "PyTorch's initialisation"))
         for attack in ("rgap", "dlg")
     ),
+    LARGE: tuple(
+        Trial("cocktail-party", f"six layers of 200, b = {size}", network, CIFAR, size)
+        for size in (8, 50, 100)
+    ),
     FEATURES: (
         Trial(
             "auto", "VGG-like of four convolutions, 4,096 features", convolutional, CIFAR_UNIT, 16
@@ -231,6 +236,8 @@ def attack(trial: Trial, seed: int, seconds: float) -> tuple[dict[str, Any], lis
     factor_open = not result.scale_identified
     compared = ga.metrics.compare(found, truth, up_to_scale=factor_open, structural=False)
     row["psnr"] = [round(pair.psnr, 2) for pair in compared.pairs]
+    if trial.attack == "cocktail-party":
+        row["stable"] = [result.approximate_evidence[p.record].stable for p in compared.pairs]
     pictures, originals = (
         batch.preprocessing.to_images(records.numpy()).clip(0, 1)
         for records in (found, truth.inputs)
@@ -266,6 +273,25 @@ def lines(results: Results) -> list[list[str]]:
                 ]
             )
     return cells
+
+
+def agreement(results: Results) -> list[str]:
+    """A table of how good the estimates are that a second search agrees on, and the others."""
+    cells = []
+    for entry in results.entries.values():
+        for row in entry["rows"]:
+            if "stable" in row:
+                groups: dict[bool, list[float]] = {True: [], False: []}
+                for value, stable in zip(row["psnr"], row["stable"], strict=True):
+                    groups[stable].append(value)
+                counts = [str(len(groups[stable])) for stable in (True, False)]
+                medians = [
+                    f"{statistics.median(groups[stable]):.1f}" if groups[stable] else ""
+                    for stable in (True, False)
+                ]
+                cells.append([row["label"], str(row["seed"]), *counts, *medians])
+    head = ("attack, network", "seed", "agreed", "not", "PSNR of agreed (dB)", "PSNR of others")
+    return ["", "## The Cocktail Party attack's estimates", "", *table(head, cells)]
 
 
 def draw(images: dict[str, list[np.ndarray]], file: str) -> None:
@@ -305,7 +331,7 @@ def main() -> None:
                     pictures[trial.attack] = images
                 images_file = f"![SPEAR's Figure 1]({FIGURE_NAME})"
                 page = [*INTRODUCTION.splitlines(), "", *table(HEAD, lines(results))]
-                results.page([*page, "", images_file])
+                results.page([*page, *agreement(results), "", images_file])
         if section == FIGURE1 and len(pictures) == len(TRIALS[section]):
             draw(pictures, str(chosen.out / FIGURE_NAME))
 

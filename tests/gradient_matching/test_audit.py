@@ -83,7 +83,7 @@ def test_a_label_that_is_wrong_is_never_certified():
         case.update,
         model=case.model,
         attack="idlg",
-        method=replace(IDLG, iterations=200, restarts=1),
+        method=replace(IDLG, iterations=60, restarts=1),
         knowledge=Knowledge(labels=(1,)),
     )
     assert result.status is Status.NOT_RECOVERED
