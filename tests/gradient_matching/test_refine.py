@@ -8,7 +8,7 @@ from gradient_matching.material import convolutional, sample
 
 
 def test_what_is_near_becomes_exact():
-    case = sample(convolutional(), (2, 0))
+    case = sample(convolutional(), (2,))
     noise = torch.randn(case.inputs.shape, generator=torch.Generator().manual_seed(1)).double()
     start = case.inputs + 1e-2 * noise
     before = float(case.target.residuals(start[None], case.labels[None]))

@@ -23,8 +23,10 @@ NEAR = 1e-6
 REFINABLE = 1e-2
 # Part of the time that the search may use; refinement and judgement need the rest.
 SEARCH_SHARE = 0.8
-# A gradient as close as this many of its own roundings is reproduced as well as it is known.
+# A gradient as close as this many of its own roundings is reproduced as well as it is known, and
+# nothing is reproduced better than to this many roundings of the arithmetic.
 ENOUGH_ROUNDINGS = 0.1
+ARITHMETIC_ROUNDINGS = 10.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,7 +109,10 @@ def match_gradient(
     residual = float(target.residuals(records[None], as_labels[None]))
     searched = time.perf_counter()
     if classes is not None and residual <= REFINABLE:
-        enough = ENOUGH_ROUNDINGS * target.observed_eps
+        enough = max(
+            ENOUGH_ROUNDINGS * target.observed_eps,
+            ARITHMETIC_ROUNDINGS * torch.finfo(torch.float64).eps,
+        )
         refined = refine(target, records, classes, enough=enough, control=control)
         records, residual = refined.records, refined.residual
     return Match(

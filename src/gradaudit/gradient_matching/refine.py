@@ -22,7 +22,7 @@ INNER = 300
 INNER_TOLERANCE = 1e-8
 # First damping, relative to the largest curvature; raised and lowered by this factor.
 DAMPING = 1e-6
-DAMPING_FACTOR = 10.0
+DAMPING_FACTOR = 100.0
 # A step that lowers the residual by less than this part is the last: the inner solver does not
 # resolve what is left.
 LEAST_GAIN = 0.5
@@ -126,7 +126,7 @@ def _conjugate_gradients(curve: Callable[[Tensor], Tensor], right: Tensor, shift
     solution = torch.zeros_like(right)
     rest, direction = right.clone(), right.clone()
     square = first = rest.square().sum()
-    for _ in range(min(INNER, 2 * right.numel())):
+    for _ in range(min(INNER, right.numel())):
         image = curve(direction) + shift * direction
         length = square / (direction * image).sum()
         solution = solution + length * direction
