@@ -55,3 +55,13 @@ def test_what_does_not_fit_is_refused(run, error, update):
         "audit", update.with_name("both.safetensors"), "--model", SPEC, "--attack", "idlg"
     )
     assert "takes a batch of 1" in several.stdout
+
+
+def test_the_result_and_its_report_name_all_layers(run, update, tmp_path):
+    words = ("--attack", "idlg", "--model", SPEC, "--out", tmp_path / "out")
+    told = run("audit", update, *words, "--report", tmp_path / "report.html")
+    assert told.exit_code == 0, told.output
+    assert "Layer all together" in " ".join(told.stdout.split())
+    assert "all together" in (tmp_path / "report.html").read_text(encoding="utf-8")
+    again = run("report", tmp_path / "out" / "result.json", "--out", tmp_path / "again.html")
+    assert again.exit_code == 0, again.output

@@ -13,6 +13,7 @@ from gradaudit.evidence import ApproximateEvidence, Status
 from gradaudit.metrics import Comparison, compare
 from gradaudit.outcome import UNCONFIRMED
 from gradaudit.report.text import count, duration, number, plain
+from gradaudit.report.wording import layer_of
 from gradaudit.result import AuditResult
 from gradaudit.truth import Truth
 
@@ -49,7 +50,7 @@ def _facts(result: AuditResult) -> list[tuple[str, str]]:
     search = result.search
     size = "unknown" if result.batch_size is None else count(result.batch_size, "distinct record")
     return [
-        ("Layer", "none" if result.layer is None else plain(result.layer or "(unnamed)", 80)),
+        ("Layer", layer_of(result)),
         ("Batch size", size),
         ("Records certified", f"{result.records_recovered:,}"),
         *_merged(result),

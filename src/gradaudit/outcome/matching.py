@@ -51,7 +51,6 @@ def describe_match(
         notes: Remarks for the list of assumptions.
     """
     records = match.records.flatten(1).cpu()
-    labels = f"Labels: {match.labels_from}."
     blank = Outcome(
         Status.NOT_RECOVERED,
         "",
@@ -61,7 +60,7 @@ def describe_match(
         attack=attack,
         attack_reason=f"{_MEANS.get(attack, attack)}.",
         setting=f"a batch of {size.records}, {size.how}; labels {match.labels_from}",
-        notes=(*notes, labels),
+        notes=notes,
         counters={**match.counters, "relative residual": match.residual},
         seconds=match.seconds,
     )
@@ -92,11 +91,18 @@ def describe_match(
             cause=f"The search ended early: {match.stopped}. {left}.",
             remedy=f"Allow a larger budget. {NO_PROOF}",
         )
+    found = None if verdict is None else verdict.sensitivity
+    remedy = "More restarts or iterations may find a better one; fully connected layers are solved "
+    remedy += "exactly by the attack 'auto'."
+    if found is not None and found.determined is None:
+        remedy = (
+            "Allow a larger budget: to find out whether a match is the only one takes a minute "
+        )
+        remedy += "or more, and is possible for a few thousand input values."
     return replace(
         estimated,
         cause=f"{left}, and is not proven: {why}",
-        remedy=f"More restarts or iterations may find a better one; fully connected layers are "
-        f"solved exactly by the attack 'auto'. {NO_PROOF}",
+        remedy=f"{remedy} {NO_PROOF}",
     )
 
 

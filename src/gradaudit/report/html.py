@@ -14,7 +14,7 @@ from markupsafe import Markup
 from gradaudit.report.figures import Picture, sparsity_picture, spectrum_picture
 from gradaudit.report.records import view_records
 from gradaudit.report.text import count, duration, number, plain
-from gradaudit.report.wording import KINDS, OUTCOMES, ROLES, limits, verdict
+from gradaudit.report.wording import KINDS, OUTCOMES, ROLES, layer_of, limits, verdict
 from gradaudit.result import AuditResult
 from gradaudit.tensorfile import replacing
 from gradaudit.truth import Truth
@@ -173,7 +173,7 @@ def _facts(result: AuditResult) -> list[tuple[str, Any]]:
         ("Batch", size),
         ("Recovered", f"{result.records_recovered:,} certified"),
         *_approximate(result),
-        ("Layer", "none" if result.layer is None else plain(result.layer or "(unnamed)", 60)),
+        ("Layer", layer_of(result)),
         # "halfspace+spear" is too long for its column, and would be broken within a word.
         ("Attack", re.sub(r"\+(?=\w)", " + ", plain(result.search.attack, 40))),
         ("Computing time", duration(result.search.elapsed_seconds)),

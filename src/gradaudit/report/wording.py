@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gradaudit.evidence import ApproximateEvidence, Status
-from gradaudit.report.text import count, number
+from gradaudit.report.text import count, number, plain
 from gradaudit.result import AuditResult
 
 
@@ -190,3 +190,15 @@ def known_how_well(item: ApproximateEvidence) -> str:
     if item.stable is not None:
         text += "; a second search " + ("agrees" if item.stable else "does not agree")
     return text
+
+
+def layer_of(result: AuditResult) -> str:
+    """Name the layer that a result is from.
+
+    Example:
+        >>> layer_of(AuditResult(Status.NOT_APPLICABLE, "", ""))
+        'none'
+    """
+    if result.layer is not None:
+        return plain(result.layer or "(unnamed)", 80)
+    return "none" if result.search.attack == "none" else "all together"

@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass, replace
 
 from gradaudit.certify.reconstruction import ReconstructionVerdict, judge_reconstruction
+from gradaudit.certify.sensitivity import DENSE_UNKNOWNS as HURRIED_UNKNOWNS
 from gradaudit.evidence import Status
 from gradaudit.gradient_matching import (
     METHODS,
@@ -24,8 +25,9 @@ from gradaudit.outcome.matching import BatchSize, describe_match
 from gradaudit.session.setup import Setup
 
 # Unknowns up to which the judgement forms the derivative, to see whether the batch is the only one
-# with its gradient: a minute at the most, beside a search of minutes.
+# with its gradient; and the seconds that it may take, without which it is not begun.
 DENSE_UNKNOWNS = 3072
+DENSE_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,10 @@ class MatchingAttack:
     def _verdict(self, target: Target, match: Match) -> ReconstructionVerdict | None:
         if match.classes is None or self.setup.control.interrupted:
             return None
-        self.setup.control.report("certifying")
+        control = self.setup.control
+        control.report("certifying")
+        limit = control.budget.seconds
+        unhurried = limit is None or limit - control.elapsed_seconds >= DENSE_SECONDS
         return judge_reconstruction(
             target.loaded,
             self.setup.update,
@@ -97,8 +102,8 @@ class MatchingAttack:
             match.records,
             match.classes,
             generator=self.setup.generator,
-            stop=lambda: self.setup.control.overtime_reason() is not None,
-            dense_unknowns=DENSE_UNKNOWNS,
+            stop=lambda: control.overtime_reason() is not None,
+            dense_unknowns=DENSE_UNKNOWNS if unhurried else HURRIED_UNKNOWNS,
         )
 
     def _notes(self, target: Target, method: Method) -> tuple[str, ...]:
