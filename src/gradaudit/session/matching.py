@@ -6,7 +6,6 @@ import time
 from dataclasses import dataclass, replace
 
 from gradaudit.certify.reconstruction import ReconstructionVerdict, judge_reconstruction
-from gradaudit.certify.sensitivity import DENSE_UNKNOWNS as HURRIED_UNKNOWNS
 from gradaudit.evidence import Status
 from gradaudit.gradient_matching import (
     METHODS,
@@ -25,9 +24,10 @@ from gradaudit.outcome.matching import BatchSize, describe_match
 from gradaudit.session.setup import Setup
 
 # Unknowns up to which the judgement forms the derivative, to see whether the batch is the only one
-# with its gradient; and the seconds that it may take, without which it is not begun.
-DENSE_UNKNOWNS = 3072
-DENSE_SECONDS = 60.0
+# with its gradient: a minute's work at that size. With less time left, up to which it takes a
+# second or so.
+DENSE_UNKNOWNS, DENSE_SECONDS = 3072, 60.0
+HURRIED_UNKNOWNS = 1024
 
 
 @dataclass(frozen=True)
