@@ -181,3 +181,24 @@ def test_an_interrupted_recursion_says_so():
     result = ga.audit(update, attack="rgap", model=grey_cnn(), control=control)
     assert result.status is Status.BUDGET_EXHAUSTED
     assert "interrupted" in result.cause
+
+
+@pytest.mark.parametrize("activation", ["sigmoid", "leaky_relu"])
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("apart", [0.5, 0.1, 0.02])
+def test_two_records_behind_one_logit_are_never_taken_for_one(activation, dtype, apart):
+    # Through a network that is nearly linear, their mean has nearly their gradient.
+    first = uniform(1, 1, 8, 8)
+    other = first + apart * first.norm() / 8 * (uniform(1, 1, 8, 8, seed=5) - 0.5) * 3.5
+    images = torch.cat([first, other.clamp(0, 1)])
+    spread = float((images[0] - images[1]).norm() / images[0].norm())
+    result = audited(
+        grey_cnn(activation, outputs=1),
+        images,
+        [1, 1],
+        loss="binary_cross_entropy",
+        gradient_dtype=dtype,
+    )
+    # What lies within a hundredth of both is either of them for every purpose.
+    assert spread > 0.015
+    assert not result.status.leak_proven

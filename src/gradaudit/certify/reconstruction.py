@@ -16,7 +16,7 @@ from jaxtyping import Float, Shaped
 from torch import Tensor
 
 from gradaudit.certify.scale_twins import ScaleTwin, rests_on_loss, scale_twin
-from gradaudit.certify.sensitivity import DENSE_UNKNOWNS, Sensitivity, sensitivity
+from gradaudit.certify.sensitivity import Sensitivity, sensitivity
 from gradaudit.certify.single import SINGLE_SPREAD, VISIBLE_FACTOR
 from gradaudit.evidence import Certificate, Check, RecordEvidence
 from gradaudit.linear.tolerances import (
@@ -28,6 +28,7 @@ from gradaudit.linear.tolerances import (
 )
 from gradaudit.models.loaded import LoadedModel
 from gradaudit.models.losses import Loss
+from gradaudit.rgap.derivative import DENSE_UNKNOWNS
 from gradaudit.rgap.gradient_map import GradientMap
 from gradaudit.rgap.observed import GRADIENT_ROUNDINGS as COMPUTED_ROUNDINGS
 from gradaudit.rgap.observed import observe

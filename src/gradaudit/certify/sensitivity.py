@@ -5,25 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
-from torch.func import jvp, vjp, vmap
 
+from gradaudit.rgap.derivative import DENSE_UNKNOWNS as DENSE_UNKNOWNS
+from gradaudit.rgap.derivative import Decomposed, Derivative
 from gradaudit.rgap.lsmr import lsmr
 
-# Unknowns up to which the derivative is formed and decomposed in a second or so; beyond it is only
-# multiplied with, if nothing else is asked for.
-DENSE_UNKNOWNS = 1024
-# Columns of the derivative that are computed at once.
-COLUMNS = 64
-# Entries of the derivative that are formed at most: half a gigabyte.
-DENSE_ENTRIES = 1 << 26
-# Smallest over largest singular value at which a direction counts as determined: what float64
-# resolves of squares.
-DETERMINED = 1e-7
 # Iterations where the derivative is only multiplied with, and when they may end sooner.
 ITERATIONS = 100
 CONVERGED = 0.1
@@ -35,7 +25,8 @@ class Sensitivity:
 
     Attributes:
         error: Root mean square error of an entry, to first order: by the mismatch that is left and
-            by noise as large as the observed gradient's.
+            by noise as large as the observed gradient's. Where the derivative was not decomposed,
+            an estimate from below, since weakly determined directions are met last.
         smallest: Smallest singular value of the derivative, whose rows are divided by the noise's
             standard deviation; an estimate from above where it was not decomposed.
         condition: The largest over it.
@@ -78,62 +69,38 @@ def sensitivity(
         >>> found.error, found.determined
         (0.5, True)
     """
-    unknowns = inputs.numel()
-    if unknowns <= dense_unknowns and unknowns * mismatch.numel() <= DENSE_ENTRIES:
-        return _decomposed(whitened, inputs, mismatch)
-    return _iterated(whitened, inputs, mismatch, generator, stop)
+    derivative = Derivative(whitened, inputs)
+    if derivative.small(dense_unknowns):
+        return _decomposed(derivative.decompose(), mismatch)
+    return _iterated(derivative, mismatch, inputs.numel(), generator, stop)
 
 
-def _decomposed(
-    whitened: Callable[[Tensor], Tensor], inputs: Tensor, mismatch: Tensor
-) -> Sensitivity:
-    unit = torch.eye(inputs.numel(), dtype=inputs.dtype, device=inputs.device)
-
-    def column(direction: Tensor) -> Tensor:
-        along: Tensor = jvp(whitened, (inputs,), (direction.reshape(inputs.shape),))[1]
-        return along
-
-    rows = torch.cat([vmap(column)(part) for part in torch.split(unit, COLUMNS)])
-    # The squares' eigenvectors serve for all that follows, and cost less than the matrix's own.
-    values, vectors = torch.linalg.eigh(rows @ rows.T)
-    largest, smallest = values[-1].clamp(min=0).sqrt(), values[0].clamp(min=0).sqrt()
-    counted = values > DETERMINED**2 * values[-1]
-    inverse = torch.where(counted, values, torch.inf).reciprocal()
-    shift = vectors @ (inverse * (vectors.T @ (rows @ mismatch)))
-    error = (shift.square().mean() + inverse.mean()).sqrt()
+def _decomposed(derivative: Decomposed, mismatch: Tensor) -> Sensitivity:
+    shift = derivative.solve(mismatch)
+    smallest, largest = (float(derivative.squares[end].sqrt()) for end in (0, -1))
     return Sensitivity(
-        float(error),
-        float(smallest),
-        float(largest / smallest) if float(smallest) else math.inf,
-        bool(counted.all()),
+        float((shift.square().mean() + derivative.inverse.mean()).sqrt()),
+        smallest,
+        largest / smallest if smallest else math.inf,
+        derivative.complete,
     )
 
 
 def _iterated(
-    whitened: Callable[[Tensor], Tensor],
-    inputs: Tensor,
+    derivative: Derivative,
     mismatch: Tensor,
+    unknowns: int,
     generator: torch.Generator,
     stop: Callable[[], bool],
 ) -> Sensitivity:
-    pulled: Any = vjp(whitened, inputs)
-    pull = pulled[1]
-
-    def apply(direction: Tensor) -> Tensor:
-        along: Tensor = jvp(whitened, (inputs,), (direction.reshape(inputs.shape),))[1]
-        return along[None]
-
-    def adjoint(rows: Tensor) -> Tensor:
-        return pull(rows[0])[0].reshape(1, -1).clone()
-
     noise = torch.randn(
         mismatch.shape, generator=generator, dtype=mismatch.dtype, device=generator.device
     ).to(mismatch.device)
     found = lsmr(
-        apply,
-        adjoint,
+        derivative.apply,
+        derivative.adjoint,
         (mismatch + noise)[None],
-        tolerance=torch.full_like(mismatch[:1], CONVERGED * math.sqrt(inputs.numel())),
+        tolerance=torch.full_like(mismatch[:1], CONVERGED * math.sqrt(unknowns)),
         iterations=ITERATIONS,
         stop=stop,
     )

@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
-from torch.func import jvp, vjp
 
+from gradaudit.rgap.derivative import Derivative
 from gradaudit.rgap.gradient_map import GradientMap
 from gradaudit.rgap.lsmr import lsmr
 
@@ -47,7 +46,7 @@ def refine(
 
     The recursion uses each layer's gradient once, and lets errors grow on the way to the input. All
     gradients together know the input better. A step d minimises :math:`\lVert J d - r \rVert`, J
-    the derivative of the gradient, by LSMR.
+    the derivative of the gradient.
 
     Args:
         of: The map and the observed gradient.
@@ -71,16 +70,12 @@ def refine(
 
 
 def _step(of: GradientMap, inputs: Tensor, rest: Tensor, stop: Callable[[], bool]) -> Tensor:
-    pulled: Any = vjp(of.whitened, inputs)
-
-    def apply(direction: Tensor) -> Tensor:
-        along: Tensor = jvp(of.whitened, (inputs,), (direction.reshape(inputs.shape),))[1]
-        return along[None]
-
+    derivative = Derivative(of.whitened, inputs)
+    if derivative.small():
+        return derivative.decompose().solve(rest).reshape(inputs.shape)
     found = lsmr(
-        apply,
-        # In a row of its own, since LSMR works in place.
-        lambda rows: pulled[1](rows[0])[0].reshape(1, -1).clone(),
+        derivative.apply,
+        derivative.adjoint,
         rest[None],
         tolerance=torch.full_like(rest[:1], CONVERGED * math.sqrt(inputs.numel())),
         iterations=ITERATIONS,

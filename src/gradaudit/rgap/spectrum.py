@@ -10,8 +10,8 @@ from torch import Tensor
 
 from gradaudit.rgap.operators import LayerEquations
 
-# A singular value counts if it exceeds the matrix's relative error by this much, times the square
-# roots of its sides: the norm of independent errors in its entries, and a margin.
+# A singular value counts if it exceeds by this much the norm that independent errors in the
+# matrix's entries have: their size times the sum of the square roots of its sides.
 RANK_MARGIN = 4.0
 
 
@@ -150,7 +150,10 @@ def gradient_rank(equations: LayerEquations, precision: Float[Tensor, " p"]) -> 
 def _rank(
     values: Float[Tensor, "p g i"], shape: torch.Size, precision: Float[Tensor, " p"]
 ) -> Int[Tensor, "p g"]:
-    least = torch.finfo(values.dtype).eps
-    sides = shape[2] ** 0.5 + shape[3] ** 0.5
-    cutoff = RANK_MARGIN * sides * precision.clamp(min=least)[:, None] * values[..., 0]
+    """Values above what errors of the entries, and those of the decomposition, make of zero."""
+    rows, columns = shape[2], shape[3]
+    entry = values.norm(dim=2) / (rows * columns) ** 0.5
+    noise = precision[:, None] * entry * (rows**0.5 + columns**0.5)
+    rounding = torch.finfo(values.dtype).eps * max(rows, columns) * values[..., 0]
+    cutoff = RANK_MARGIN * torch.maximum(noise, rounding)
     return (values > cutoff[..., None]).sum(2)
