@@ -10,8 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from gradaudit.rgap.derivative import DENSE_UNKNOWNS as DENSE_UNKNOWNS
-from gradaudit.rgap.derivative import Decomposed, Derivative
+from gradaudit.rgap.derivative import DENSE_UNKNOWNS, Decomposed, Derivative
 from gradaudit.rgap.lsmr import lsmr
 
 # Iterations where the derivative is only multiplied with, and when they may end sooner.
