@@ -144,7 +144,7 @@ def write(results: Results, images: int, everything: int, iterations: int, resta
             "",
             f"Scaled down from the paper: images averaged to {SIZE} x {SIZE}, width {WIDTH} "
             "instead of 64, no batch normalisation, weights as initialised (He) instead of "
-            f"trained, {iterations:,} iterations from {restarts} random start{'s' * (restarts > 1)}. All variants "
+            f"trained, {iterations:,} iterations, random starts an image: {restarts}. All variants "
             "share weights and starts.",
             "",
             f"## The paper's variant, on {len(pairs)} images",
