@@ -97,6 +97,20 @@ def test_refusals():
     assert run(unscaled, replace(SHORT, iterations=5)).distance < 1
 
 
+def test_labels_must_be_classes_and_a_loss_of_ones_own_needs_them():
+    case = sample(convolutional(), (3,))
+    with pytest.raises(InputError, match="the class 4"):
+        run(case, DLG, labels=(4,))
+
+    def own(outputs, labels):
+        return nn.functional.cross_entropy(outputs, labels, reduction="none") * 2
+
+    target = make_target(case.model, case.update, own, Knowledge())
+    with pytest.raises(UnsuitedError, match="Give the labels"):
+        run(replace(case, target=target), DLG)
+    assert run(replace(case, target=target), SHORT, labels=(3,)).distance < 1
+
+
 @pytest.mark.parametrize(
     "wrong",
     [{"distance": "l1"}, {"optimiser": "sgd"}, {"iterations": 0}, {"total_variation": -1.0}],

@@ -10,15 +10,13 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from gradaudit.budget import Control
-from gradaudit.gradient_matching.labels import Labels, infer_labels
-from gradaudit.gradient_matching.methods import DISTANCES, Method
-from gradaudit.gradient_matching.objective import total_variation
-from gradaudit.gradient_matching.optimisers import Minimum, Variables, lbfgs, signed_adam
+from gradaudit.errors import InputError
+from gradaudit.gradient_matching.methods import Method
 from gradaudit.gradient_matching.refine import refine
+from gradaudit.gradient_matching.search import Search
 from gradaudit.gradient_matching.target import Target, UnsuitedError
+from gradaudit.models.losses import LOSSES
 
-# Relative residual at which L-BFGS, whose convergence is linear, leaves the rest to refinement.
-NEAR = 1e-6
 # Relative residual from which refinement can be expected to converge.
 REFINABLE = 1e-2
 # Part of the time that the search may use; refinement and judgement need the rest.
@@ -80,6 +78,7 @@ def match_gradient(
         control: Stops the search, which returns what it has.
 
     Raises:
+        InputError: A label is no class of the network.
         UnsuitedError: The method does not take this batch or this update.
 
     Source:
@@ -98,9 +97,9 @@ def match_gradient(
         >>> bool((found.records - inputs).abs().max() < 1e-9), found.classes.tolist()
         (True, [2])
     """
-    _check(target, method, batch_size)
+    _check(target, method, batch_size, labels)
     started = time.perf_counter()
-    search = _Search(target.to(method.dtype), method, batch_size, labels, generator)
+    search = Search(target.to(method.dtype), method, batch_size, labels, generator)
     minimum = search.run(control.share(SEARCH_SHARE))
     distances = search.distances(minimum)
     place = int(torch.where(distances.isnan(), torch.inf, distances).argmin())
@@ -128,7 +127,16 @@ def match_gradient(
     )
 
 
-def _check(target: Target, method: Method, batch_size: int) -> None:
+def _check(target: Target, method: Method, batch_size: int, labels: tuple[int, ...] | None) -> None:
+    classes = max(2, target.outputs)
+    if labels is not None and max(labels) >= classes:
+        raise InputError(
+            "labels", f"the class {max(labels)}", f"0 to {classes - 1}, as the network's outputs"
+        )
+    if labels is None and method.soft_labels and target.loss.name not in LOSSES:
+        raise UnsuitedError(
+            f"Labels of the loss {target.loss.name!r} cannot be searched for.", "Give the labels."
+        )
     largest = method.largest_batch
     if largest is not None and batch_size > largest:
         raise UnsuitedError(
@@ -143,115 +151,3 @@ def _check(target: Target, method: Method, batch_size: int) -> None:
             "Give the client's learning rate, or use the attack 'inverting-gradients', which needs "
             "no scale.",
         )
-
-
-class _Search:
-    """The variables of one search and what they stand for."""
-
-    def __init__(
-        self,
-        target: Target,
-        method: Method,
-        batch_size: int,
-        labels: tuple[int, ...] | None,
-        generator: torch.Generator,
-    ) -> None:
-        self._target, self._method = target, method
-        self._distance = DISTANCES[method.distance]
-        self._image = len(target.input_shape) == 3
-        draw = (method.restarts, batch_size)
-        records = torch.randn(
-            (*draw, *target.input_shape),
-            generator=generator,
-            dtype=target.dtype,
-            device=target.device,
-        )
-        self._labels: Labels | None = None
-        self._start: Variables = (records,)
-        if labels is not None:
-            known = torch.tensor(labels, device=target.device)
-            self._labels = Labels(known, True, "given")
-        elif not method.soft_labels:
-            self._labels = infer_labels(target, batch_size, generator=generator)
-        else:
-            soft = torch.randn(
-                (*draw, target.outputs),
-                generator=generator,
-                dtype=target.dtype,
-                device=target.device,
-            )
-            self._start = (records, soft)
-
-    @property
-    def labels_from(self) -> str:
-        """Where the labels are from, in words."""
-        return "searched for with the records" if self._labels is None else self._labels.how
-
-    def run(self, control: Control) -> Minimum:
-        """The method's optimiser on the objective."""
-        method = self._method
-        if method.optimiser == "signed_adam":
-            return signed_adam(
-                self._objective,
-                self._start,
-                iterations=method.iterations,
-                learning_rate=method.learning_rate,
-                project=self._project,
-                control=control,
-                phase=method.name,
-            )
-        size = sum(float(g.square().sum()) for g in self._target.gradient.values())
-        return lbfgs(
-            self._objective,
-            self._start,
-            iterations=method.iterations,
-            learning_rate=method.learning_rate,
-            enough=NEAR**2 * (size if method.needs_scale else 0.5),
-            control=control,
-            phase=method.name,
-        )
-
-    def read(self, minimum: Minimum, place: int) -> tuple[Tensor, Tensor | None, Tensor]:
-        """The records of one start, their classes if they have any, and what the loss takes."""
-        records = minimum.variables[0][place]
-        if self._labels is not None:
-            return records, self._labels.classes, self._labels.classes
-        soft = minimum.variables[1][place]
-        if self._target.loss.name == "cross_entropy":
-            classes = soft.argmax(1)
-        elif self._target.loss.name == "binary_cross_entropy":
-            classes = (soft[:, 0] > 0).long()
-        else:
-            return records, None, soft.to(torch.float64)
-        return records, classes, classes
-
-    def distances(self, minimum: Minimum) -> Tensor:
-        """The distance of gradients alone, for every start that was reached."""
-        with torch.no_grad():
-            found = self._target.gradients(minimum.variables[0], self._of(minimum.variables))
-            reached = minimum.values.isfinite()
-            distances = self._distance(found, self._target.gradient)
-        return torch.where(reached, distances, torch.inf)
-
-    def _objective(self, variables: Variables) -> Tensor:
-        found = self._target.gradients(variables[0], self._of(variables))
-        value = self._distance(found, self._target.gradient)
-        if self._method.total_variation and self._image:
-            value = value + self._method.total_variation * total_variation(variables[0]).mean(1)
-        return value
-
-    def _of(self, variables: Variables) -> Tensor:
-        if self._labels is None:
-            return self._soften(variables[1])
-        return self._labels.classes.expand(len(variables[0]), -1)
-
-    def _soften(self, variables: Tensor) -> Tensor:
-        name = self._target.loss.name
-        if name == "cross_entropy":
-            return variables.softmax(-1)
-        return variables.sigmoid()[..., 0] if name == "binary_cross_entropy" else variables
-
-    def _project(self, variables: Variables) -> None:
-        if self._method.boxed and self._target.box is not None:
-            low, high = self._target.box
-            variables[0].clamp_(low, high)
