@@ -214,6 +214,7 @@ def attack(trial: Trial, seed: int, seconds: float) -> tuple[dict[str, Any], lis
         "seed": seed,
         "limit_seconds": seconds,
         "status": result.status.value,
+        "cause": result.cause,
         "certified": result.records_recovered,
         "residual": result.search.counters.get("relative residual"),
     }
