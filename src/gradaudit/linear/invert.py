@@ -238,7 +238,7 @@ def _team(names: Sequence[str], problem: Problem) -> list[_Member]:
     team = [_Member(PROPOSERS[name](problem)) for name in names]
     for member in team[1:]:
         # Alone it would have nobody to wait for.
-        member.charge = member.search.joins_after
+        member.charge = member.search.joins_after * problem.unit_rows.numel()
     return team
 
 

@@ -56,9 +56,9 @@ SAME = 0.8
 KNOWN = 0.9
 # The same after sharpening, in float32.
 REPEATED = 1 - 1e-5
-# Candidates sharpened in a round, the best-ranked first: so many, or twice as many as the last one
-# brought, or in proportion to the starts.
-SHARPENED, LARGEST_SHARPENED = 64, 256
+# Candidates sharpened in a round, the best-ranked first: so many, or this part of the batch size,
+# or twice as many as the last round brought, or in proportion to the starts.
+SHARPENED, SHARPENED_SHARE, LARGEST_SHARPENED = 64, 0.25, 256
 # With so few directions missing, random half-spaces in what the others leave overlap theirs well
 # enough to start from, and find records that the moment does not see.
 FEW_MISSING = 16
@@ -189,8 +189,9 @@ class HalfSpaceSearch:
                 self._effort += 1
             else:
                 self._starts = min(2 * self._starts, LARGEST_STARTS)
+        usual = max(SHARPENED, int(SHARPENED_SHARE * self._problem.batch_size))
         self._sharpened = min(
-            max(SHARPENED * max(1, self._starts // STARTS), 2 * new), LARGEST_SHARPENED
+            max(usual * max(1, self._starts // STARTS), 2 * new), LARGEST_SHARPENED
         )
         self._found = found
 

@@ -53,7 +53,10 @@ class Proposer(Protocol):
 
     @property
     def joins_after(self) -> float:
-        """How much arithmetic the others get to do before it joins them, as `Proposals.cost`."""
+        """How much arithmetic, as `Proposals.cost`, the others do before it joins them.
+
+        For each entry of the sparse factor.
+        """
 
     @property
     def needs_bias_gradient(self) -> bool:
