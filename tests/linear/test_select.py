@@ -134,3 +134,15 @@ def test_near_duplicates_count_as_two():
     rows = unit(torch.tensor([[1.0, 0.0], [1.0, 1e-5]], dtype=torch.float64))
     assert sparsest_basis(rows).tolist() == [0, 1]
     assert sparsest_basis(unit(torch.tensor([[1.0, 0.0], [1.0, 1e-9]]).double())).tolist() == [0]
+
+
+@pytest.mark.parametrize("setting", list(Setting))
+def test_swaps_scored_in_parts_are_scored_the_same(monkeypatch, setting):
+    planted = plant(gaussian(6, 50, 1), width=100, setting=setting)
+    pool = tempting(planted, 3)
+    whole = greedy_filter(planted.problem, pool)
+    monkeypatch.setattr("gradaudit.linear.select.LARGEST_STACK", 1)
+    parts = greedy_filter(planted.problem, pool)
+    assert parts.swaps == whole.swaps >= 1
+    assert parts.matching == whole.matching == 1.0
+    assert torch.equal(parts.chosen, whole.chosen)

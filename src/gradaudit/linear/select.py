@@ -15,6 +15,8 @@ from gradaudit.linear.tolerances import RANK_RESIDUAL
 
 # Swap candidates that the second stage considers; beyond the sparsest few hundred none is true.
 LARGEST_SECOND_STAGE = 256
+# Entries of the records' pre-activations, for all swaps that are scored at once.
+LARGEST_STACK = 2**24
 
 
 @dataclass(frozen=True)
@@ -76,7 +78,6 @@ class _Scorer:
     """Sparsity matching coefficients of whole sets and of all swaps of one candidate."""
 
     def __init__(self, problem: Problem, pool: Pool) -> None:
-        self._problem = problem
         self._pool = pool
         zero, active = problem.pattern(pool.directions)
         self._zero: Bool[Tensor, "c p"] = zero
@@ -86,62 +87,83 @@ class _Scorer:
         self._map = (problem.preactivation_map * problem.factors.values).T
         bias = problem.layer.bias
         self._bias = torch.zeros_like(problem.sparse_noise[:1]) if bias is None else bias
+        self._nowhere_negative: Bool[Tensor, "c p"] | None = None
+        if problem.setting is Setting.SPARSE_INPUT:
+            # The input of a ReLU network's inner layer has one sign.
+            values = pool.directions @ problem.sparse.T
+            self._nowhere_negative = zero | (values * torch.sign(values.sum(1, keepdim=True)) > 0)
 
     def score(self, chosen: Int[Tensor, " b"]) -> float:
-        inverse = torch.linalg.inv_ex(self._pool.directions[chosen].T)[0]
-        return float(torch.nan_to_num(self._matching(inverse[None], chosen), nan=0.0)[0])
+        linear, scales = self._of_records(chosen)
+        scores = self._matching(linear[None], None if scales is None else scales[None], chosen)
+        return float(torch.nan_to_num(scores, nan=0.0)[0])
 
     def best_swap(self, chosen: Int[Tensor, " b"], others: list[int]) -> tuple[float, int, int]:
         """The best score over all swaps, the position it replaces, and the candidate."""
         size = len(chosen)
+        linear, scales = self._of_records(chosen)
         inverse = torch.linalg.inv_ex(self._pool.directions[chosen].T)[0]
+        positions = torch.arange(size, device=chosen.device)
+        blocks = torch.split(positions, max(1, LARGEST_STACK // linear.numel()))
         best = (-1.0, 0, 0)
         for candidate in others:
-            # Q' = Q with column i replaced by q has rows r_l - p_l r_i / p_i and r_i / p_i.
+            # Q' = Q with column i replaced by q has rows r_l - p_l r_i / p_i and r_i / p_i; so
+            # has everything that is linear in them.
             weights = inverse @ self._pool.directions[candidate]
             pivots = torch.where(weights.abs() > RANK_RESIDUAL, weights, torch.nan)
             factors = weights[None, :] / pivots[:, None]
             factors.diagonal().copy_(1 - 1 / pivots)
-            swapped = inverse[None] - factors[:, :, None] * inverse[:, None, :]
             sets = chosen.expand(size, size).clone()
             sets.diagonal().fill_(candidate)
-            scores = torch.nan_to_num(self._matching(swapped, sets), nan=-1.0)
+            scores = torch.cat(
+                [
+                    self._matching(
+                        linear - factors[block, :, None] * linear[block, None, :],
+                        None if scales is None else scales - factors[block] * scales[block, None],
+                        sets[block],
+                    )
+                    for block in blocks
+                ]
+            )
+            scores = torch.nan_to_num(scores, nan=-1.0)
             position = int(scores.argmax())
             if float(scores[position]) > best[0]:
                 best = (float(scores[position]), position, candidate)
         return best
 
+    def _of_records(
+        self, chosen: Int[Tensor, " b"]
+    ) -> tuple[Float[Tensor, "b m"], Float[Tensor, " b"] | None]:
+        """W V S p of every row p of the inverse, and the records' scales where they are known."""
+        inverse = torch.linalg.inv_ex(self._pool.directions[chosen].T)[0]
+        return inverse @ self._map, None if self._projected is None else inverse @ self._projected
+
     def _matching(
-        self, inverses: Float[Tensor, "s b b"], sets: Int[Tensor, "*s b"]
+        self,
+        linear: Float[Tensor, "s b m"],
+        scales: Float[Tensor, "s b"] | None,
+        sets: Int[Tensor, "*s b"],
     ) -> Float[Tensor, " s"]:
-        """Definition 4.1 for a stack of inverses of Q, on the informative entries."""
-        zero = self._zero[sets].reshape(len(inverses), -1, self._zero.shape[1])
+        """Definition 4.1 for a stack of sets, on the informative entries."""
+        zero = self._zero[sets].reshape(len(linear), -1, self._zero.shape[1])
         informative = self._informative[sets].reshape(zero.shape)
-        if self._problem.setting is Setting.SPARSE_INPUT:
-            agree = self._input_agreement(sets, zero)
+        if self._nowhere_negative is not None:
+            agree = self._nowhere_negative[sets].reshape(zero.shape)
         else:
-            agree = self._gradient_agreement(inverses, zero)
+            agree = self._gradient_agreement(linear, scales, zero)
         count = informative.sum((1, 2)).clamp(min=1)
         score = (agree & informative).sum((1, 2)) / count
-        finite = torch.isfinite(inverses).all(-1).all(-1)
-        return torch.where(finite, score, torch.nan)
+        return torch.where(torch.isfinite(linear).all(-1).all(-1), score, torch.nan)
 
     def _gradient_agreement(
-        self, inverses: Float[Tensor, "s b b"], zero: Bool[Tensor, "s b p"]
-    ) -> Bool[Tensor, "s b p"]:
-        linear = inverses @ self._map
-        if self._projected is not None:
-            positive = linear / (inverses @ self._projected)[..., None] + self._bias > 0
-            return positive != zero
+        self,
+        linear: Float[Tensor, "s b m"],
+        scales: Float[Tensor, "s b"] | None,
+        zero: Bool[Tensor, "s b m"],
+    ) -> Bool[Tensor, "s b m"]:
+        if scales is not None:
+            return (linear / scales[..., None] + self._bias > 0) != zero
         # Without a bias gradient the sign of each record is free: the better one counts.
         agree = (linear > 0) != zero
         better = 2 * agree.sum(-1, keepdim=True) >= zero.shape[-1]
         return torch.where(better, agree, ~agree)
-
-    def _input_agreement(
-        self, sets: Int[Tensor, "*s b"], zero: Bool[Tensor, "s b p"]
-    ) -> Bool[Tensor, "s b p"]:
-        """The input of a ReLU network's inner layer is nowhere negative."""
-        values = (self._pool.directions[sets] @ self._problem.sparse.T).reshape(zero.shape)
-        sign = torch.sign(values.sum(-1, keepdim=True))
-        return zero | (values * sign > 0)
