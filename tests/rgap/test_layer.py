@@ -79,6 +79,26 @@ def test_the_rank_is_that_of_all_equations(name):
     assert int(of.rank()[0]) == int(torch.linalg.matrix_rank(matrix, rtol=1e-10))
 
 
+@pytest.mark.parametrize("name", ["few outputs", "groups", "many outputs", "dilated"])
+def test_the_rank_behind_a_relu(name):
+    of, _, _ = problem(name, count=1)
+    active = of.behind.values > 0
+    behind = Known(
+        of.behind.values,
+        torch.where(active, of.behind.error, torch.inf),
+        of.behind.gradient * active,
+        of.behind.gradient_error,
+    )
+    own = layer_gradient(of.layer, behind.gradient)
+    of = LayerProblem(of.layer, of.gradient, of.noise, behind, own)
+    unit = torch.eye(of.layer.unknowns, dtype=torch.float64)
+    equations = LayerEquations(of.layer, own.expand(len(unit), -1))
+    gradient, output = equations(unit)
+    matrix = torch.cat([gradient, output[:, active[0]]], 1)
+    matrix = matrix / matrix.norm(dim=0).clamp(min=1e-30)
+    assert int(of.rank()[0]) == int(torch.linalg.matrix_rank(matrix, rtol=1e-10))
+
+
 def test_a_deficit_leaves_the_solution_next_to_zero():
     # Two outputs of a convolution with stride beyond its kernel: most inputs are never seen.
     model = drawn(nn.Sequential(nn.Conv2d(1, 2, 2, stride=3, bias=False)), 2)

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from gradaudit.chain import Affine
 from gradaudit.rgap.operators import LayerEquations, constant
-from gradaudit.rgap.spectrum import ChannelSpectrum, channel_spectrum, gradient_rank
+from gradaudit.rgap.spectrum import ChannelSpectrum, channel_spectrum, redundant
 
 # An equation counts at least as uncertain as this part of the most uncertain one: a channel whose
 # gradient vanishes must not freeze the others.
@@ -102,25 +102,27 @@ class LayerProblem:
         return torch.maximum(deviation, least).clamp(min=tiny)
 
     def rank(self) -> Int[Tensor, " p"]:
-        r"""Independent equations, at most as many as there are unknowns.
+        r"""Independent equations, at most as many as there are unknowns that any of them sees.
 
         .. math:: \min(n,\; C \operatorname{rank}(B) + |z| - O \operatorname{rank}(k))
 
         The last term, since :math:`W (\partial L / \partial W)^T = z k^T` holds whatever x is.
-        Exact for generic weights; behind a ReLU, where some of these identities are no equations
-        of ours, a lower bound. `gradaudit.theory.layer_rank` gives the same from sizes alone.
+        Where only some outputs are known, as behind a ReLU, an identity counts if it needs no
+        other. `gradaudit.theory.layer_rank` gives the same from sizes alone.
         """
-        layer = self.layer
-        channels = layer.unknowns
+        layer, patches = self.layer, self.equations.patches
+        channels, seen = layer.unknowns, 1
         if layer.is_convolution:
             channels = layer.input_shape[0] // layer.groups
-        rank = channels * self.spectrum.rank.sum(1)
+            seen = len(set(patches.index().flatten().tolist()) - {-1})
+        rank = channels * self.spectrum.rank
         if self.behind.values is not None:
-            known = torch.isfinite(self.behind.error).expand_as(self.behind.values).sum(1)
-            outputs = layer.weight.shape[0] // layer.groups
-            redundant = outputs * gradient_rank(self.equations, self.precision).sum(1)
-            rank = rank + (known - redundant).clamp(min=0)
-        return rank.clamp(max=layer.unknowns)
+            known = torch.isfinite(self.behind.error).expand_as(self.behind.values)
+            shape = (len(known), layer.groups, len(layer.weight) // layer.groups, -1)
+            k, known = self.behind.gradient.reshape(shape), known.reshape(shape)
+            rank = rank + known.sum((2, 3)) - redundant(k, known, self.precision)
+        # Group by group, since none says anything about another one's inputs.
+        return rank.clamp(max=channels * seen).sum(1)
 
     def outputs(self) -> Float[Tensor, "p z"]:
         """Right-hand sides of the outputs' equations; zero where a value is not known."""

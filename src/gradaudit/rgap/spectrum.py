@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from gradaudit.rgap.operators import LayerEquations
@@ -141,10 +141,30 @@ def channel_spectrum(
     return ChannelSpectrum(left, values, right, _rank(values, matrix.shape, precision))
 
 
-def gradient_rank(equations: LayerEquations, precision: Float[Tensor, " p"]) -> Int[Tensor, "p g"]:
-    """Rank of k as a matrix of outputs by positions, for each group."""
-    values = torch.linalg.svdvals(equations.k)
-    return _rank(values, equations.k.shape, precision)
+def redundant(
+    gradient: Float[Tensor, "p g o l"],
+    known: Bool[Tensor, "p g o l"],
+    precision: Float[Tensor, " p"],
+) -> Int[Tensor, "p g"]:
+    r"""How many of the identities :math:`W (\partial L / \partial W)^T = z k^T` bind known outputs.
+
+    For each output, the combinations of k's rows that vanish where it is not known:
+    :math:`\operatorname{rank}(k)` less that of k in those columns.
+
+    Args:
+        gradient: k behind the layer's fixed maps, by group.
+        known: Which of the layer's outputs there are.
+        precision: Relative error of k.
+    """
+    whole = _rank(torch.linalg.svdvals(gradient), gradient.shape, precision)
+    outputs = gradient.shape[2]
+    if bool(known.all()):
+        return outputs * whole
+    count = torch.zeros_like(whole)
+    for output in range(outputs):
+        hidden = gradient * ~known[:, :, output, None]
+        count += whole - _rank(torch.linalg.svdvals(hidden), gradient.shape, precision)
+    return count
 
 
 def _rank(
