@@ -78,6 +78,7 @@ def judge_reconstruction(
     *,
     generator: torch.Generator,
     determined: bool | None = None,
+    spread: float = 0.0,
     stop: Callable[[], bool] = lambda: False,
     dense_unknowns: int = DENSE_UNKNOWNS,
 ) -> ReconstructionVerdict:
@@ -92,6 +93,8 @@ def judge_reconstruction(
         generator: Of the noise and the directions that are tried.
         determined: Whether an analysis of the layers' equations showed that they leave no
             direction open; None where there is none, and the gradient's derivative must show it.
+        spread: Root mean square by which an entry moves when the attack is run again on a gradient
+            with fresh noise; the error is taken for no smaller.
         stop: Asked during iterations; true ends them with what there is.
         dense_unknowns: Unknowns up to which the derivative is formed, which can show by itself
             that no direction is open.
@@ -126,7 +129,9 @@ def judge_reconstruction(
         twin = scale_twin(judge.predict, loss, inputs, labels)
         # What the layers' equations show is exact where the derivative was only multiplied with.
         found = replace(
-            found, determined=determined if found.determined is None else found.determined
+            found,
+            determined=determined if found.determined is None else found.determined,
+            error=max(found.error, spread),
         )
         checks += _more(judge, inputs, found, generator)
     reason = _reason(checks, found, inputs)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Float
@@ -65,6 +65,23 @@ def observe(updates: Sequence[Update], loaded: Sequence[LoadedModel]) -> Observe
         )
     known = all(u.observed_kind == "gradient" or u.step.learning_rate for u in updates)
     return Observed(gradients, noise, bool(known))
+
+
+def perturbed(seen: Observed, generator: torch.Generator) -> Observed:
+    """The same gradients with fresh noise, as large as their own.
+
+    Args:
+        seen: What was observed.
+        generator: Of the noise.
+    """
+    gradients = {}
+    for name, rows in seen.gradients.items():
+        drawn = torch.randn(
+            rows.shape, generator=generator, dtype=rows.dtype, device=generator.device
+        ).to(rows.device)
+        size = seen.noise[name].reshape(*rows.shape[:2], *[1] * (rows.ndim - 2))
+        gradients[name] = rows + drawn * size
+    return replace(seen, gradients=gradients)
 
 
 def _factor(update: Update) -> float:

@@ -17,9 +17,10 @@ from gradaudit.models.losses import Loss
 from gradaudit.outcome import Outcome
 from gradaudit.outcome.rgap import CONTRADICTION, Judged, describe_rgap
 from gradaudit.rgap import Candidate, NotSolvableError
+from gradaudit.rgap.derivative import DENSE_UNKNOWNS
 from gradaudit.rgap.gradient_map import GradientMap
 from gradaudit.rgap.invert import invert_chain
-from gradaudit.rgap.observed import Observed, observe
+from gradaudit.rgap.observed import Observed, observe, perturbed
 from gradaudit.rgap.refine import refine
 from gradaudit.rgap.updates import prepare
 from gradaudit.session.setup import Setup
@@ -77,7 +78,8 @@ class RGapAttack:
             scale_known=seen.scale_known,
             stop=self._stop,
         )[0]
-        self._seconds["recursion"] = time.perf_counter() - started
+        spent = time.perf_counter() - started
+        self._seconds["recursion"] = self._seconds.get("recursion", 0.0) + spent
         return found
 
     def _judged(
@@ -90,7 +92,8 @@ class RGapAttack:
         if label is None or not candidate.determined or not consistent:
             return Judged(candidate, None)
         labels = torch.tensor([label], device=inputs.device)
-        verdict = self._verdict(loaded, loss, candidate, labels)
+        spread = self._spread(chain, seen, candidate)
+        verdict = self._verdict(loaded, loss, candidate, labels, spread)
         if verdict.recovered or self._stop():
             return Judged(candidate, verdict)
         self.setup.control.report("refining on the gradients of all layers")
@@ -100,8 +103,28 @@ class RGapAttack:
         candidate = replace(candidate, inputs=better.inputs[0])
         return Judged(candidate, self._verdict(loaded, loss, candidate, labels))
 
+    def _spread(self, chain: Chain, seen: Observed, candidate: Candidate) -> float:
+        """How far the solution moves if the gradient's noise were another.
+
+        Only where the derivative, which tells it better, is too large to be formed.
+        """
+        if candidate.inputs.numel() <= DENSE_UNKNOWNS or self._stop():
+            return 0.0
+        again = self._candidates(chain, perturbed(seen, self.setup.generator))
+        moved = [
+            float((other.inputs - candidate.inputs).square().mean().sqrt())
+            for other in again
+            if (other.name, other.label) == (candidate.name, candidate.label)
+        ]
+        return min(moved, default=math.inf)
+
     def _verdict(
-        self, loaded: LoadedModel, loss: Loss, candidate: Candidate, labels: Tensor
+        self,
+        loaded: LoadedModel,
+        loss: Loss,
+        candidate: Candidate,
+        labels: Tensor,
+        spread: float = 0.0,
     ) -> ReconstructionVerdict:
         self.setup.control.report("certifying")
         started = time.perf_counter()
@@ -113,6 +136,7 @@ class RGapAttack:
             labels,
             generator=self.setup.generator,
             determined=candidate.determined,
+            spread=spread,
             stop=self._stop,
         )
         spent = time.perf_counter() - started
