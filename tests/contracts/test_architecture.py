@@ -241,7 +241,9 @@ def test_the_word_is_found_where_it_is_a_verdict():
     assert not VERDICT.search("unsafe, safetensors, fail-safe, safety margin")
 
 
-@pytest.mark.parametrize("part", ["report", "cli", "audit", "certify", "result", "evidence", "rank"])
+@pytest.mark.parametrize(
+    "part", ["report", "cli", "audit", "certify", "result", "evidence", "rank"]
+)
 def test_nothing_is_called_safe(part):
     # An audit that finds nothing proves nothing, and no text may read as if it did.
     paths = [p for p in (PACKAGE / part).rglob("*") if p.suffix in TEXTS]
