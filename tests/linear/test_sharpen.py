@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from gradaudit.linear.pairs import record_link
-from gradaudit.linear.sharpen import Annealing, is_sharp, sharpen
+from gradaudit.linear.sharpen import Annealing, sharp_directions, sharpen
 from linear.planted import gaussian, plant, seeded
 
 
@@ -56,7 +56,7 @@ def test_a_rough_direction_with_its_half_space_becomes_exact(easy, overlap, dtyp
     # Sharp enough for the null vector of its smallest entries' rows to be the exact direction.
     assert float((1 - agreement.amax(1)).max()) < 1e-3
     unit = rows / rows.norm(dim=1, keepdim=True)
-    assert bool(is_sharp(unit, sharp.double(), problem.zeros_needed).all())
+    assert bool(sharp_directions(unit, sharp.double(), problem.zeros_needed)[0].all())
 
 
 def test_random_directions_do_not_become_sharp(easy):
@@ -83,8 +83,9 @@ def test_sharpness_is_a_single_null_vector(easy):
     unit = rows / rows.norm(dim=1, keepdim=True)
     mixed = torch.nn.functional.normalize(true[:1] + true[1:2], dim=1)
     candidates = torch.cat([true, rough(true[:3], 0.7, 1), mixed])
-    sharp = is_sharp(unit, candidates, problem.zeros_needed)
+    sharp, exact = sharp_directions(unit, candidates, problem.zeros_needed)
     assert bool(sharp[:20].all())
+    assert float(1 - (exact[:20] * true).sum(1).abs().min()) < 1e-12
     assert not bool(sharp[20:23].any())
 
 

@@ -12,7 +12,7 @@ from torch.nn.functional import normalize
 # Subnormal numbers are a hundred times slower; in float32 they begin at exp(-87).
 LARGEST_EXPONENT = 80.0
 # A block ends early when so many of its starts have all but come to rest since the last look.
-SETTLED, SETTLED_SHARE, SETTLED_EVERY = 1 - 1e-4, 0.9, 20
+SETTLED, SETTLED_SHARE, SETTLED_EVERY = 1 - 1e-3, 0.9, 15
 # Part of a direction that an iteration keeps: without it some starts alternate between two points.
 INERTIA = 0.25
 

@@ -98,7 +98,7 @@ def sharpen(
     prior = torch.sigmoid(FIRST_STEEPNESS * sides / sides.std(dim=1, keepdim=True))
     annealing = annealing or Annealing()
     spread = design.new_full((len(directions), 1), annealing.first_spread)
-    sharp = []
+    sharp: list[Tensor] = []
     for step in range(annealing.rounds):
         if not len(directions):
             break
@@ -123,18 +123,20 @@ def sharpen(
         seen = ((entries * inactive).sum(1, keepdim=True) / inactive.sum(1, keepdim=True)).sqrt()
         spread = torch.minimum(seen, spread * annealing.spread_factor).clamp(SMALLEST_SPREAD)
         if (step + 1) % CHECK_EVERY == 0 or step + 1 == annealing.rounds:
-            done = is_sharp(unit, directions, zeros)
-            sharp.append(directions[done])
+            done, exact = sharp_directions(unit, directions, zeros)
+            sharp.append(exact[done])
             keep = ~done
             directions, weights = directions[keep], weights[keep]
             prior, spread = prior[keep], spread[keep]
     return torch.cat(sharp) if sharp else directions
 
 
-def is_sharp(
+def sharp_directions(
     unit_rows: Float[Tensor, "l b"], directions: Float[Tensor, "k b"], zeros: int
-) -> Bool[Tensor, " k"]:
-    """Whether the rows of a direction's smallest entries have exactly one common null vector.
+) -> tuple[Bool[Tensor, " k"], Float[Tensor, "k b"]]:
+    """Whether the rows of a direction's smallest entries have exactly one null vector, and it.
+
+    Candidates for one direction have the same null vector, which tells repeats from twins.
 
     Args:
         unit_rows: Rows of unit norm.
@@ -142,8 +144,8 @@ def is_sharp(
         zeros: How many of the smallest entries to take, more than b - 1.
     """
     smallest = (directions @ unit_rows.T).abs().topk(zeros, dim=1, largest=False).indices
-    _, first, second = null_vectors(unit_rows[smallest].to(torch.float64))
-    return (first < SHARP) & (second > SHARP)
+    vectors, first, second = null_vectors(unit_rows[smallest].to(torch.float64))
+    return (first < SHARP) & (second > SHARP), vectors.to(directions)
 
 
 def _posterior(entries: Tensor, prior: Tensor, spread: Tensor, wide: Tensor) -> Tensor:
