@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.nn.functional import normalize, pad
 
 from gradaudit.linear.conjugate import conjugate_gradient
+from gradaudit.linear.grams import BLOCK_ENTRIES
 from gradaudit.linear.logistic import newton_step
 from gradaudit.linear.null_space import null_vectors
 
@@ -144,7 +145,10 @@ def sharp_directions(
         zeros: How many of the smallest entries to take, more than b - 1.
     """
     smallest = (directions @ unit_rows.T).abs().topk(zeros, dim=1, largest=False).indices
-    vectors, first, second = null_vectors(unit_rows[smallest].to(torch.float64))
+    wide = unit_rows.to(torch.float64)
+    blocks = torch.split(smallest, max(1, BLOCK_ENTRIES // (zeros * directions.shape[1])))
+    parts = [null_vectors(wide[block]) for block in blocks]
+    vectors, first, second = (torch.cat(part) for part in zip(*parts, strict=True))
     return (first < SHARP) & (second > SHARP), vectors.to(directions)
 
 
