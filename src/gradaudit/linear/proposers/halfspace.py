@@ -2,52 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from gradaudit.linear.basis import sparsest_basis
-from gradaudit.linear.moment import Phase, iterate, judge
+from gradaudit.linear.moment import iterate, judge
+from gradaudit.linear.pace import STARTS, Pace
 from gradaudit.linear.pairs import record_link, record_rows
 from gradaudit.linear.problem import Problem, Setting
 from gradaudit.linear.proposers.protocol import Proposals
-from gradaudit.linear.sharpen import Annealing, sharpen
+from gradaudit.linear.sharpen import sharpen
 
-
-@dataclass(frozen=True)
-class Effort:
-    """How one round iterates and sharpens."""
-
-    phases: tuple[Phase, ...]
-    annealing: Annealing
-
-    @property
-    def iterations(self) -> int:
-        """Of all phases."""
-        return sum(phase.iterations for phase in self.phases)
-
-
-# Slower, for candidates that overlap a true direction by 0.6 only.
-SLOWLY = Annealing(rounds=40, first_spread=1.0, spread_factor=0.9)
-# Starts in the first round. Where few are missing so many starts will do, and this many for each.
-STARTS = 300
-FEWEST_STARTS, STARTS_EACH = 100, 6
-# How a round goes about it: the first kind finds the most different directions, the others arrive
-# even near the limit, but from most starts at the same few.
-EFFORTS = (
-    Effort((Phase(100, tie=2.0, contrast=1.0),), Annealing()),
-    Effort((Phase(50, tie=4.0, contrast=0.5, pull=0.05), Phase(50, tie=2.0, contrast=0.5)), SLOWLY),
-    Effort(
-        (Phase(100, tie=4.0, contrast=0.4, pull=0.05), Phase(100, tie=3.0, contrast=0.5)), SLOWLY
-    ),
-)
-# A round that brings this part of what is missing, or so many, is good: as many starts again, or
-# half of them if they were doubled. After another one the effort rises, and at its end the starts
-# are doubled, up to the limit. A round that brings so much more makes the next one's effort less.
-GOOD_SHARE, GOOD, EASY_SHARE = 0.1, 5, 0.25
-LARGEST_STARTS = 4_800
 # Starts that are iterated together; more at once would leave the cache.
 BLOCK = 600
 # Candidates that agree more than this are one; the best-ranked stands for them.
@@ -56,12 +22,9 @@ SAME = 0.8
 KNOWN = 0.9
 # The same after sharpening, in float32.
 REPEATED = 1 - 1e-5
-# Candidates sharpened in a round, the best-ranked first: so many, or this part of the batch size,
-# or twice as many as the last round brought, or in proportion to the starts.
-SHARPENED, SHARPENED_SHARE, LARGEST_SHARPENED = 64, 0.25, 256
 # With so few directions missing, random half-spaces in what the others leave overlap theirs well
 # enough to start from, and find records that the moment does not see.
-FEW_MISSING = 16
+FEW_MISSING, HALF_SPACES = 16, 64
 
 
 class HalfSpaceSearch:
@@ -101,8 +64,7 @@ class HalfSpaceSearch:
             raise ValueError(f"the half-space search does not search a {problem.setting.value}")
         self._problem = problem
         self._dtype = dtype
-        self._starts, self._effort, self._sharpened = starts, 0, SHARPENED
-        self._found: int | None = None
+        self._pace = Pace(problem.batch_size, starts)
         # Rows of equal norm: a neuron that fires for many records weighs no more than another.
         basis, self._triangle = torch.linalg.qr(problem.unit_rows)
         self._rows = (basis * len(basis) ** 0.5).to(dtype)
@@ -125,11 +87,7 @@ class HalfSpaceSearch:
             at_most: Starts that the budget still allows.
         """
         found = self._problem.unit_rows[:0] if found is None else found
-        self._adapt(len(found))
-        count = self._starts
-        if count <= STARTS:
-            missing = self._problem.batch_size - len(found)
-            count = min(count, max(FEWEST_STARTS, STARTS_EACH * missing))
+        count = self._pace.starts_after(len(found))
         count = count if at_most is None else min(count, at_most)
         none = self._problem.unit_rows[:0]
         if len(self._rows) <= self._problem.zeros_needed:
@@ -142,7 +100,7 @@ class HalfSpaceSearch:
         known = torch.nn.functional.normalize(known @ self._triangle.T, dim=1).to(self._dtype)
         starts = torch.split(self._starting_points(count, generator), BLOCK)
         link = record_link(self._problem, features, self._triangle)
-        effort = EFFORTS[self._effort]
+        effort = self._pace.effort
         current = torch.cat(
             [
                 iterate(self._rows, features, link, block, effort.phases, away_from=away)
@@ -150,7 +108,7 @@ class HalfSpaceSearch:
             ]
         )
         sides, score = judge(self._rows, features, link, current, effort.phases[-1].tie)
-        chosen = _distinct(current, score, known, SAME, KNOWN)[: self._sharpened]
+        chosen = _distinct(current, score, known, SAME, KNOWN)[: self._pace.sharpened]
         current, sides = current[chosen], sides[chosen]
         if features.shape[1] <= FEW_MISSING:
             more, their_sides = self._from_half_spaces(features, generator)
@@ -175,25 +133,6 @@ class HalfSpaceSearch:
             count,
             self._cost(count * effort.iterations, len(current) * effort.annealing.rounds),
         )
-
-    def _adapt(self, found: int) -> None:
-        """More effort and then more starts where they bring little, and less where they do."""
-        new = 0
-        if self._found is not None:
-            missing, new = self._problem.batch_size - self._found, found - self._found
-            if new >= min(GOOD_SHARE * missing, GOOD):
-                self._starts = max(self._starts // 2, STARTS)
-                if new >= EASY_SHARE * missing:
-                    self._effort = max(self._effort - 1, 0)
-            elif self._effort + 1 < len(EFFORTS):
-                self._effort += 1
-            else:
-                self._starts = min(2 * self._starts, LARGEST_STARTS)
-        usual = max(SHARPENED, int(SHARPENED_SHARE * self._problem.batch_size))
-        self._sharpened = min(
-            max(usual * max(1, self._starts // STARTS), 2 * new), LARGEST_SHARPENED
-        )
-        self._found = found
 
     def _cost(self, iterations: int, rounds: int) -> float:
         """Four products an iteration and as much again for the exponentials; twenty a round."""
@@ -228,7 +167,7 @@ class HalfSpaceSearch:
     ) -> tuple[Float[Tensor, "k b"], Float[Tensor, "k l"]]:
         """Random half-spaces, and for each the direction that is smallest on its inactive side."""
         normals = torch.randn(
-            SHARPENED,
+            HALF_SPACES,
             features.shape[1],
             generator=generator,
             device=features.device,
