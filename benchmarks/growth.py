@@ -92,7 +92,9 @@ def plot(timed: list[tuple[int, float]], limits: list[tuple[int, int]], seconds:
     left, right = figure.subplots(1, 2)
     label = f"slope {exponent(timed):.2f}" if len(timed) > 1 else None
     left.plot(*zip(*timed, strict=True), "o-", color=COLOURS[0], label=label)
-    left.set(xlabel=f"b, with m = {RATIO} b", ylabel="median core seconds", title="Time of an audit")
+    left.set(
+        xlabel=f"b, with m = {RATIO} b", ylabel="median core seconds", title="Time of an audit"
+    )
     if limits:
         label = f"gradaudit, {seconds:g} s an audit"
         right.plot(*zip(*limits, strict=True), "o-", color=COLOURS[0], label=label)
