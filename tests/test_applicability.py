@@ -97,3 +97,21 @@ def test_an_attack_that_does_not_search_a_setting():
 @pytest.mark.parametrize("attack", sorted(set(LAYER_ATTACKS) - {"cocktail-party"}))
 def test_every_attack_has_a_proposer_for_the_sparse_gradient(attack):
     assert proposers_for(attack, Setting.SPARSE_GRADIENT, 16)
+
+
+def test_signs_are_no_gradient():
+    of = layer(1)
+    signs = LinearLayer("fc1", of.weight, None, 1e-3 * of.weight_gradient.sign(), None)
+    found = refusal(signs, factors(signs), "auto")
+    assert "signs" in found.cause
+    assert "signs" in found.remedy
+
+
+def test_inputs_of_zero_and_one_before_two_classes_are_not_taken_for_signs():
+    record = (torch.arange(30) % 3 == 0).double()
+    two = torch.tensor([0.25, -0.25]).double()[:, None] * record
+    three = torch.tensor([0.25, -0.15, -0.1]).double()[:, None] * record
+    for gradient in (two, three):
+        of = LinearLayer("fc1", torch.ones_like(gradient), None, gradient, None)
+        found = refusal(of, factors(of), "auto")
+        assert found is None or "signs" not in found.cause

@@ -553,3 +553,20 @@ def test_progress_ends_with_certification():
     assert "factoring" in seen[0].phase
     assert "certifying" in seen[-1].phase
     assert all(a.elapsed_seconds <= b.elapsed_seconds for a, b in pairwise(seen))
+
+
+@pytest.mark.parametrize(
+    ("attack", "given", "named"), [("auto", False, "model"), ("rgap", True, "invert_features")]
+)
+def test_features_that_cannot_be_inverted_are_refused_before_any_search(attack, given, named):
+    model = mlp(30, [60], 3, dtype=torch.float64)
+    update, _ = FedSGD(model).update(torch.rand(2, 30).double(), torch.tensor([0, 1]))
+    control = Control(Budget(), lambda progress: pytest.fail("it searched"))
+    with pytest.raises(InputError, match=named):
+        audit(
+            update,
+            model=model if given else None,
+            attack=attack,
+            invert_features=True,
+            control=control,
+        )

@@ -30,6 +30,8 @@ MOST_SUBMATRICES = 1e8
 
 # A true direction vanishes on about half of the rows, seldom on more than this part of them.
 LARGEST_ZERO_SHARE = 0.75
+# So many rows of one magnitude, to within this part of it, are signs.
+SIGN_ROWS, SIGN_SPREAD = 3, 1e-3
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,13 @@ def refusal(layer: LinearLayer, factors: Factors, attack: str) -> Refusal | None
             f"The gradient of layer {layer.name!r} has entries of up to {largest:.1g}, whose "
             "squares leave the range of float64.",
             "Multiply the whole update by a constant; records do not depend on it.",
+        )
+    if _holds_signs(layer):
+        return Refusal(
+            f"All entries of the gradient of layer {layer.name!r} that are not zero have one "
+            "magnitude: the update holds signs (of signSGD, or of Adam's first step), not a "
+            "gradient.",
+            "Audit the gradient that the signs were taken of. What signs alone leak is not tested.",
         )
     if factors.rank == 0:
         return Refusal(
@@ -155,3 +164,15 @@ def attempts_for(
         f"{rows[settings[0]]} live rows cannot give.",
         "The layer is too narrow for this batch size; audit a wider layer.",
     )
+
+
+def _holds_signs(layer: LinearLayer) -> bool:
+    """Whether the gradient was reduced to its signs.
+
+    Two rows may have one magnitude by themselves, before two classes and where inputs are 0 or 1.
+    """
+    size = layer.weight_gradient.abs()
+    live = size[(size > 0).any(1)]
+    if len(live) < SIGN_ROWS:
+        return False
+    return float(live[live > 0].amin()) >= (1 - SIGN_SPREAD) * float(live.amax())

@@ -85,6 +85,7 @@ def audit(
     if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**63:
         raise InputError("seed", repr(seed), "a whole number from 0 to 2**63 - 1")
     _check_matching(attack, knowledge, method)
+    _check_features(invert_features, model, attack)
     place = _device(device)
     control = control or Control(budget or Budget())
     plan = plan_layers(update)
@@ -118,6 +119,18 @@ def audit(
     if invert_features:
         state.invert_features()
     return state.result()
+
+
+def _check_features(wanted: bool, model: nn.Module | None, attack: str) -> None:
+    """Whether features can be inverted at all, before anything is searched."""
+    if wanted and model is None:
+        raise InputError("model", "None", "the network whose features are to be inverted")
+    if wanted and attack in NETWORK_ATTACKS:
+        raise InputError(
+            "invert_features",
+            f"True with the attack {attack!r}, which gives inputs of the network",
+            "False, or an attack on a single layer",
+        )
 
 
 def _check_matching(attack: str, knowledge: Knowledge | None, method: Method | None) -> None:

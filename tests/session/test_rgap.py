@@ -202,3 +202,56 @@ def test_two_records_behind_one_logit_are_never_taken_for_one(activation, dtype,
     # What lies within a hundredth of both is either of them for every purpose.
     assert spread > 0.015
     assert not result.status.leak_proven
+
+
+@pytest.mark.parametrize("label", [0, 1])
+def test_a_candidate_that_no_neuron_fires_for_is_given_up(label):
+    # One of the two margins gives an output that ReLU cannot have.
+    model = drawn(
+        nn.Sequential(
+            nn.Linear(40, 60, bias=False),
+            nn.ReLU(),
+            nn.Linear(60, 30, bias=False),
+            nn.ReLU(),
+            nn.Linear(30, 1, bias=False),
+        ),
+        scale=2.0,
+    )
+    images = uniform(1, 40) - 0.5
+    result = audited(model, images, [label], loss="binary_cross_entropy", show=None)
+    assert result.status is Status.RECOVERED
+    direction = images / images.norm()
+    found = result.records / result.records.norm()
+    assert torch.allclose(found, direction, atol=1e-8)
+
+
+@pytest.mark.parametrize("name", ["0.weight", "0.bias"])
+def test_a_tensor_that_was_sent_as_zeros_is_not_explained(name):
+    model = drawn(nn.Sequential(nn.Linear(10, 20), nn.Tanh(), nn.Linear(20, 3)))
+    update, _ = FedSGD(model).update(uniform(1, 10), torch.tensor([1]))
+    gradient = {key: 0 * value if key == name else value for key, value in update.gradient.items()}
+    result = ga.audit(ga.Update(dict(update.weights), gradient), attack="rgap", model=model)
+    assert result.status is Status.NOT_RECOVERED
+    assert "not the observed one" in result.cause
+
+
+def test_how_often_a_record_occurs_is_not_claimed():
+    images = uniform(1, 1, 8, 8)
+    result = audited(grey_cnn(), images.repeat(2, 1, 1, 1), [2, 2])
+    assert result.status is Status.RECOVERED
+    assert result.evidence[0].copies is None
+
+
+def test_a_size_that_rests_on_the_loss_is_said_to():
+    model = drawn(
+        nn.Sequential(
+            nn.Linear(30, 50, bias=False), nn.LeakyReLU(0.2), nn.Linear(50, 1, bias=False)
+        )
+    )
+    results = [
+        audited(model, uniform(1, 30), [label], loss="binary_cross_entropy", show=None)
+        for label in (0, 1)
+    ]
+    sized = [result for result in results if result.scale_identified]
+    assert sized
+    assert all("neither clipped" in result.cause for result in sized)

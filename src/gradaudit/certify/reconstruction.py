@@ -38,6 +38,8 @@ from gradaudit.update import Update
 DIRECTIONS = 3
 # How the names of checks begin that compare a tensor.
 _TENSOR = "gradient:"
+# Stands for a tolerance of zero where one is divided by.
+LEAST = 1e-300
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,7 +113,8 @@ def judge_reconstruction(
         checks, residual = _compare(judge, inputs)
         unexplained = [check.name for check in checks if not check.passed]
         if unexplained:
-            worst = max(checks, key=lambda check: check.value / check.tolerance)
+            # A tensor that was observed to be zero has no tolerance.
+            worst = max(checks, key=lambda check: check.value / max(check.tolerance, LEAST))
             reason = (
                 f"Its gradient is not the observed one: {len(unexplained)} of {len(checks)} "
                 f"tensors differ, {worst.name.removeprefix('gradient:')!r} by {worst.value:.1g} "
@@ -143,7 +146,8 @@ def judge_reconstruction(
             activation_gradient_residual=residual,
             estimated_error=found.error,
             label=int(label) if label.ndim == 0 and not label.is_floating_point() else None,
-            copies=1,
+            # A mean gradient is the same of a record and of any number of copies of it.
+            copies=None,
         )
         for label in labels
     )

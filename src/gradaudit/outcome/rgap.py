@@ -127,6 +127,11 @@ def _recovered(blank: Outcome, one: Judged, excluded: int) -> Outcome:
             f" So has {twin.factor:.4g} times the record, but that lies outside the range of "
             "inputs."
         )
+    if one.verdict.size_by_loss:
+        named += (
+            " Its size rests on the loss, and on the gradient being neither clipped nor a mean "
+            "with records that have none: nothing in this network's gradient tests that."
+        )
     error = one.verdict.evidence[0].estimated_error or 0.0
     return replace(
         blank,
@@ -175,7 +180,7 @@ def _not_recovered(blank: Outcome, judged: Sequence[Judged], stopped: str | None
     if not judged:
         return replace(
             blank,
-            cause="No input of the last layer explains its gradient under this loss.",
+            cause="No input of the network explains its gradient under this loss.",
             remedy="Name the loss that the client trains with; several records, or noise, make "
             f"such a gradient too. {NO_PROOF}",
         )

@@ -28,8 +28,11 @@ class GradientMap:
         self._loaded, self._loss, self._labels = loaded, loss, labels
         self._scale_known = seen.scale_known
         self.observed = {name: rows[0] for name, rows in seen.gradients.items()}
+        # What is zero in every entry has no noise of its own, and is not infinitely exact.
+        largest = max((float(g.abs().max()) for g in self.observed.values()), default=0.0)
+        least = max(torch.finfo(torch.float64).eps * largest, torch.finfo(torch.float64).tiny)
         self._noise = {
-            name: rows[0].reshape(-1, *[1] * (self.observed[name].ndim - 1))
+            name: rows[0].reshape(-1, *[1] * (self.observed[name].ndim - 1)).clamp(min=least)
             for name, rows in seen.noise.items()
         }
 

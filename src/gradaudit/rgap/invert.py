@@ -111,6 +111,12 @@ def _walk(
         torch.stack([start.gradient_error[r] for start, r in places]),
     )
     for step in reversed(body):
+        alive = _alive(known)
+        if not bool(alive.all()):
+            places = [place for place, keep in zip(places, alive.tolist(), strict=True) if keep]
+            known, recursion = known.rows(alive), recursion.keep(alive)
+        if not places:
+            return []
         before = len(recursion.solutions)
         known = recursion.back([step], known)
         if len(recursion.solutions) > before and len(places) > 1:
@@ -133,6 +139,13 @@ def _walk(
         )
         for p, (start, r) in enumerate(places)
     ]
+
+
+def _alive(known: Known) -> Tensor:
+    """Which starts still have a gradient: without one, no layer before has any, but one is seen."""
+    gradient = known.gradient
+    alive = torch.isfinite(gradient).all(1) & (gradient != 0).any(1)
+    return alive if known.values is None else alive & torch.isfinite(known.values).all(1)
 
 
 def _consistent(solution: LayerSolution, records: list[int]) -> Tensor:

@@ -67,7 +67,7 @@ def check(chain: Chain, gradients: Mapping[str, Tensor], noise: Mapping[str, Ten
         if bool(several_records(gradients[layer.weight_name], noise[layer.weight_name]).any()):
             raise NotSolvableError(
                 f"The gradient of layer {layer.name!r} has a rank above one: the update is of "
-                "several records, and this attack takes the gradient of one.",
+                "several records, or carries noise, and this attack takes the gradient of one.",
                 "Audit it with the attack 'auto', which takes batches.",
             )
 
