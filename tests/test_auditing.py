@@ -570,3 +570,20 @@ def test_features_that_cannot_be_inverted_are_refused_before_any_search(attack, 
             invert_features=True,
             control=control,
         )
+
+
+@pytest.mark.parametrize("activation", [nn.Tanh, nn.ReLU])
+def test_a_given_network_that_contradicts_a_single_record_withdraws_it(activation):
+    # Biases with twice the learning rate make half the record of it, in the layer's eyes.
+    model = nn.Sequential(nn.Linear(30, 60), activation(), nn.Linear(60, 5)).double()
+    source = torch.Generator().manual_seed(3)
+    for parameter in model.parameters():
+        parameter.data = torch.rand(parameter.shape, generator=source).double() / 5 - 0.1
+    record = torch.rand(1, 30, generator=source).double()
+    update, _ = FedSGD(model).update(record, torch.tensor([1]))
+    assert audit(update, model=model).status is Status.RECOVERED
+    doubled = {
+        name: value * (2 if name.endswith("bias") else 1) for name, value in update.gradient.items()
+    }
+    result = audit(Update(dict(update.weights), doubled), model=model)
+    assert not result.status.leak_proven

@@ -94,6 +94,16 @@ class NetworkJudge:
         """Whether every record reproduces its share of the gradient for some class."""
         return bool(self._matched.all())
 
+    @property
+    def contradiction(self) -> str:
+        """That a network which is known, not guessed, has another gradient; empty otherwise."""
+        if not self._network.given or self.all_matched:
+            return ""
+        return (
+            "The network that was given does not have this gradient at the record, under the loss "
+            f"{self._network.loss.name}: name the client's loss, if that is another."
+        )
+
     def confirms(self, j: int) -> bool:
         """Whether a record reproduces its share of the gradient, in a direction of its own."""
         return bool(self._matched[j]) and not self._is_flat(j)

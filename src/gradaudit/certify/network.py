@@ -29,6 +29,7 @@ class Network:
         layer: Module path of the layer whose inputs the records are.
         loss: Name or function, as for `gradaudit.models.get_loss`.
         device: Where to compute.
+        given: Whether it is known to be the client's, rather than guessed.
 
     Raises:
         InputError: The model's parameters are not the update's.
@@ -42,7 +43,9 @@ class Network:
         layer: str,
         loss: str | Loss | Callable[[Tensor, Tensor], Tensor] = "cross_entropy",
         device: torch.device | str = "cpu",
+        given: bool = True,
     ) -> None:
+        self.given = given
         loaded = load_model(model, update, device=device)
         self._model, self._tensors = loaded.module, loaded.tensors
         self._observed = loaded.observed

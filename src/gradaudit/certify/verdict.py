@@ -160,6 +160,10 @@ def _reasons(
                 view=judge,
                 following=following,
             )
+        if not reason and problem.batch_size == 1 and judge is not None and judge.contradiction:
+            # Rank one leaves the layer little to contradict: a bias gradient of another factor
+            # than the weights', as of another learning rate, makes another record.
+            reason = judge.contradiction
         if not reason and judge is not None and judge.is_flat(j):
             reason = two_class_reason(
                 problem,

@@ -57,7 +57,10 @@ class NetworkMaker:
         model = self.plan.guess.model if self.model is None else self.model
         if model is None:
             return None
-        return Network(model, self.update, layer=layer, loss=self.loss, device=self.place)
+        given = self.model is not None
+        return Network(
+            model, self.update, layer=layer, loss=self.loss, device=self.place, given=given
+        )
 
 
 @dataclass(frozen=True)
