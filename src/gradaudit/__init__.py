@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from gradaudit.rank import RankAnalysis, rank_analysis
     from gradaudit.result import AuditResult
     from gradaudit.truth import Truth
-    from gradaudit.update import GradientStep, Update
+    from gradaudit.update import GradientStep, LocalTraining, Update
 
 # Loaded when first used: torch alone takes a second or two, and `gradaudit --help` needs none.
 _MODULES = (
@@ -41,6 +41,7 @@ _HOMES = {
     "GradientStep": "update",
     "InputError": "errors",
     "Knowledge": "gradient_matching",
+    "LocalTraining": "update",
     "MissingExtraError": "errors",
     "Preprocessing": "preprocessing",
     "Progress": "budget",
@@ -63,6 +64,7 @@ __all__ = [
     "GradientStep",
     "InputError",
     "Knowledge",
+    "LocalTraining",
     "MissingExtraError",
     "Preprocessing",
     "Progress",

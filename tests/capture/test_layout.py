@@ -5,11 +5,11 @@ import json
 import pytest
 
 from gradaudit import truth
-from gradaudit.capture.layout import check_is_no_other, read_preprocessing, read_step
+from gradaudit.capture.layout import check_is_no_other, read_noise, read_preprocessing, read_step
 from gradaudit.errors import InputError
 from gradaudit.preprocessing import Preprocessing
 from gradaudit.result import file
-from gradaudit.update import FORMAT
+from gradaudit.update import FORMAT, GradientStep, LocalTraining, step_to_text
 
 
 def _metadata(step: object, version: str = "1") -> dict[str, str]:
@@ -19,7 +19,25 @@ def _metadata(step: object, version: str = "1") -> dict[str, str]:
 
 @pytest.mark.parametrize(("rate", "expected"), [(None, None), (0.5, 0.5), (1, 1.0)])
 def test_step(rate, expected):
-    assert read_step("f", _metadata({"kind": "gradient", "learning_rate": rate})) == expected
+    read = read_step("f", _metadata({"kind": "gradient", "learning_rate": rate}))
+    assert read == GradientStep(expected)
+
+
+def test_local_training():
+    training = LocalTraining(0.1, epochs=3, batch_size=5, momentum=0.9, records=20)
+    assert read_step("f", _metadata(step_to_text(training))) == training
+
+
+@pytest.mark.parametrize(("text", "noise"), [("0.25", 0.25), ("0", 0.0)])
+def test_noise(text, noise):
+    assert read_noise("f", {"noise": text}) == noise
+    assert read_noise("f", {}) is None
+
+
+@pytest.mark.parametrize("text", ["", "null", "true", "[1]", "Infinity", "NaN", "[" * 100_000])
+def test_hostile_noise(text):
+    with pytest.raises(InputError, match="noise"):
+        read_noise("f", {"noise": text})
 
 
 @pytest.mark.parametrize(
@@ -48,7 +66,7 @@ def test_other_versions_and_missing_keys():
         read_step("f", _metadata({}, version="2"))
     with pytest.raises(InputError, match="layout version None"):
         read_step("f", {"format": "gradaudit.update"})
-    with pytest.raises(InputError, match="unreadable step"):
+    with pytest.raises(InputError, match="step: found no readable JSON"):
         read_step("f", {"version": "1"})
 
 

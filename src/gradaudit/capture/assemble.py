@@ -8,10 +8,9 @@ import torch
 from torch import Tensor
 
 from gradaudit.capture.mistakes import check_changed, check_gradient, check_not_weights
-from gradaudit.capture.positional import is_buffer
 from gradaudit.capture.roles import DELTA, GRADIENT, WEIGHTS_AFTER
 from gradaudit.preprocessing import Preprocessing
-from gradaudit.update import GradientStep, Update, check_match
+from gradaudit.update import Step, Update, check_match, is_buffer
 
 
 def assemble(
@@ -21,7 +20,8 @@ def assemble(
     *,
     where: str,
     trusted: bool,
-    step: GradientStep,
+    step: Step,
+    noise: float | None,
     preprocessing: Preprocessing | None,
     source: Mapping[str, str],
 ) -> Update:
@@ -34,6 +34,7 @@ def assemble(
         where: The observed file, for messages.
         trusted: Whether the file is this package's own, whose content is kept as it is.
         step: How the update came about.
+        noise: Standard deviation of Gaussian noise in each observed entry, or None.
         preprocessing: How records became network inputs, or None.
         source: File names and digests.
 
@@ -49,6 +50,7 @@ def assemble(
         gradient=observed if kind == GRADIENT else None,
         delta=None if kind == GRADIENT else observed,
         step=step,
+        noise=noise,
         preprocessing=preprocessing,
         source=source,
     )

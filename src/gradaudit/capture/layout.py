@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
+from gradaudit.decoding import decode
 from gradaudit.errors import InputError
 from gradaudit.preprocessing import Preprocessing
-from gradaudit.update import FORMAT, FORMAT_VERSION
+from gradaudit.update import FORMAT, FORMAT_VERSION, Step, step_from_text
 
 # What else this package writes as safetensors, by the metadata's "format".
 _NO_UPDATES = {
@@ -46,8 +47,8 @@ def is_own(metadata: Mapping[str, str]) -> bool:
     return metadata.get("format") == FORMAT
 
 
-def read_step(where: str, metadata: Mapping[str, str]) -> float | None:
-    """The learning rate in the metadata, or None.
+def read_step(where: str, metadata: Mapping[str, str]) -> Step:
+    """How the update came about, as the metadata says.
 
     Args:
         where: The file, for messages.
@@ -64,18 +65,26 @@ def read_step(where: str, metadata: Mapping[str, str]) -> float | None:
             repr(FORMAT_VERSION),
             "read it with the version of gradaudit that wrote it",
         )
+    return step_from_text(metadata.get("step", ""), f"{where}: step")
+
+
+def read_noise(where: str, metadata: Mapping[str, str]) -> float | None:
+    """The noise in each observed entry, as the metadata says, or None.
+
+    Args:
+        where: The file, for messages.
+        metadata: The file's text metadata.
+
+    Raises:
+        InputError: It is no standard deviation.
+    """
+    if "noise" not in metadata:
+        return None
     try:
-        step = json.loads(metadata["step"])
-        kind, rate = step["kind"], step["learning_rate"]
-        known = kind == "gradient" and (rate is None or type(rate) in (int, float))
-        learning_rate = None if rate is None or not known else float(rate)
-    except (KeyError, OverflowError, RecursionError, TypeError, ValueError) as error:
-        raise InputError(
-            where, "an unreadable step in the metadata", "what Update.save writes"
-        ) from error
-    if not known:
-        raise InputError(where, "an unknown kind of step in the metadata", "a single gradient step")
-    return learning_rate
+        noise = json.loads(metadata["noise"])
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{where}: noise", "no number", "what Update.save writes") from error
+    return decode(float, noise, f"{where}: noise", null_is_infinite=False)
 
 
 def read_preprocessing(metadata: Mapping[str, str]) -> Preprocessing | None:

@@ -9,9 +9,16 @@ from typing import Literal, get_args
 
 from torch import Tensor
 
+from gradaudit.capture.agreement import agreed, agreed_step, given_step
 from gradaudit.capture.assemble import assemble
 from gradaudit.capture.contents import Contents
-from gradaudit.capture.layout import check_is_no_other, is_own, read_preprocessing, read_step
+from gradaudit.capture.layout import (
+    check_is_no_other,
+    is_own,
+    read_noise,
+    read_preprocessing,
+    read_step,
+)
 from gradaudit.capture.mistakes import check_after
 from gradaudit.capture.numpy_file import read_numpy
 from gradaudit.capture.positional import is_positional, name_by_position
@@ -22,7 +29,7 @@ from gradaudit.capture.torch_file import read_torch
 from gradaudit.errors import InputError
 from gradaudit.preprocessing import Preprocessing
 from gradaudit.tensorfile import sha256_of
-from gradaudit.update import GradientStep, Update, strip_wrappers
+from gradaudit.update import LocalTraining, Update, strip_wrappers
 
 Contains = Literal["auto", "gradient", "delta", "weights_after"]
 
@@ -55,6 +62,8 @@ def load_update(
     *,
     contains: Contains = "auto",
     learning_rate: float | None = None,
+    training: LocalTraining | None = None,
+    noise: float | None = None,
     preprocessing: Preprocessing | None = None,
 ) -> Update:
     """Read a captured update from one file that holds everything, or from a pair of files.
@@ -69,9 +78,13 @@ def load_update(
         contains: What ``path`` holds. ``"gradient"``; ``"delta"``, weights after minus before;
             ``"weights_after"``, from which the weights before are subtracted, in float32 or wider
             and without BatchNorm's buffers. ``"auto"``: what the file says; in a pair that does
-            not say, the weights after if a learning rate is given, else the gradient.
+            not say, the weights after if a learning rate or local training is given, else the
+            gradient.
         learning_rate: The client's learning rate, positive; recovered records do not depend on
             it.
+        training: The client's local training, where the update is not one gradient.
+        noise: Standard deviation of Gaussian noise in each observed entry, in its units; of the
+            difference, if the weights before are subtracted.
         preprocessing: How records became network inputs; takes the place of the file's own.
 
     Returns:
@@ -97,20 +110,21 @@ def load_update(
         )
     if learning_rate is not None and type(learning_rate) not in (int, float):
         raise InputError("learning_rate", repr(learning_rate), "a positive number")
-    step = GradientStep(learning_rate)
+    step = given_step(learning_rate, training)
+    trained = learning_rate is not None or training is not None
     update_file = _read("path", path)
     if weights is None:
         weights_file = update_file
         role = _single_role(update_file, contains)
     else:
         weights_file = _read("weights", weights)
-        role = _pair_role(update_file, weights_file, contains, learning_rate)
+        role = _pair_role(update_file, weights_file, contains)
     before = _weights_of(weights_file)
     kind = role
     if role in (UNSAID, WEIGHTS):
         kind = contains
         if contains == "auto":
-            kind = WEIGHTS_AFTER if role == WEIGHTS or learning_rate is not None else "gradient"
+            kind = WEIGHTS_AFTER if role == WEIGHTS or trained else "gradient"
     observed: dict[str, Tensor] = update_file.parts[role]
     if is_positional(observed):
         observed = name_by_position(
@@ -125,7 +139,9 @@ def load_update(
     metadata = update_file.contents.metadata
     own = is_own(metadata)
     if own:
-        step = _agreed_step(update_file.path, read_step(update_file.path, metadata), step)
+        where = update_file.path
+        step = agreed_step(where, read_step(where, metadata), step)
+        noise = agreed(where, "noise", read_noise(where, metadata), noise)
         preprocessing = preprocessing or read_preprocessing(metadata)
     return assemble(
         before,
@@ -134,6 +150,7 @@ def load_update(
         where=update_file.path,
         trusted=own,
         step=step,
+        noise=noise,
         preprocessing=preprocessing,
         source=_source(update_file, weights_file),
     )
@@ -173,7 +190,7 @@ def _single_role(file: _File, contains: str) -> str:
     return _agreed_role(file, contains)
 
 
-def _pair_role(file: _File, weights_file: _File, contains: str, learning_rate: float | None) -> str:
+def _pair_role(file: _File, weights_file: _File, contains: str) -> str:
     if file.sha256 == weights_file.sha256:
         raise InputError(
             "weights",
@@ -217,19 +234,6 @@ def _weights_of(file: _File) -> dict[str, Tensor]:
         "the weights before the step",
         "check which file is which",
     )
-
-
-def _agreed_step(where: str, saved: float | None, given: GradientStep) -> GradientStep:
-    if given.learning_rate is None:
-        return GradientStep(saved)
-    if saved is not None and saved != given.learning_rate:
-        raise InputError(
-            "learning_rate",
-            repr(given.learning_rate),
-            f"{saved!r}, which {Path(where).name!r} says",
-            "leave it out",
-        )
-    return given
 
 
 def _source(file: _File, weights_file: _File) -> dict[str, str]:

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from gradaudit.capture.positional import is_buffer
 from gradaudit.errors import InputError
+from gradaudit.update import is_buffer
 
 # A gradient is nearly orthogonal to the weights, so that the norm of their difference is about
 # that of the weights or more; a step changes weights by percents.

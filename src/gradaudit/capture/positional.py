@@ -8,21 +8,9 @@ from collections.abc import Mapping
 from torch import Tensor
 
 from gradaudit.errors import InputError
+from gradaudit.update import is_buffer
 
 _POSITION = re.compile(r"(?:arr_)?(\d{1,9})")
-
-# BatchNorm's state: in a state dict, but never differentiated.
-BUFFER_SUFFIXES = ("running_mean", "running_var", "num_batches_tracked")
-
-
-def is_buffer(name: str) -> bool:
-    """Whether a name is of BatchNorm's running statistics.
-
-    Example:
-        >>> is_buffer("bn1.running_mean"), is_buffer("bn1.weight")
-        (True, False)
-    """
-    return name.rpartition(".")[2] in BUFFER_SUFFIXES
 
 
 def is_positional(tensors: Mapping[str, Tensor]) -> bool:

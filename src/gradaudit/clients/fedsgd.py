@@ -131,7 +131,11 @@ class FedSGD:
         if self.gradient_dtype is not None:
             sent = {n: t.to(self.gradient_dtype) for n, t in sent.items()}
         update = Update(
-            weights, **{self.observe: sent}, step=self.step, preprocessing=preprocessing
+            weights,
+            gradient=sent if self.observe == "gradient" else None,
+            delta=sent if self.observe == "delta" else None,
+            step=self.step,
+            preprocessing=preprocessing,
         )
         return update, Truth(inputs, labels, preprocessing)
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from gradaudit.errors import InputError
 from gradaudit.preprocessing import Preprocessing
 from gradaudit.tensorfile import read_tensors
-from gradaudit.update import GradientStep, Update, layer_name
+from gradaudit.update import GradientStep, LocalTraining, Update, layer_name
 
 Named = dict[str, Tensor]
 
@@ -232,3 +232,41 @@ def test_save_of_tied_weights(tmp_path):
     tied = torch.ones(2, 2)
     Update({"a": tied, "b": tied, "c": tied.t()}, {"a": tied}).save(tmp_path / "u")
     assert len(read_tensors(tmp_path / "u")[0]) == 4
+
+
+@pytest.mark.parametrize(
+    ("kind", "step", "scale"),
+    [
+        ("gradient", GradientStep(0.5), 1.0),
+        ("delta", GradientStep(0.5), -0.5),
+        ("delta", GradientStep(), None),
+        ("delta", LocalTraining(0.5), -0.5),
+        ("delta", LocalTraining(0.5, batch_size=4, records=3), -0.5),
+        # Nesterov's first step looks ahead by its own gradient.
+        ("delta", LocalTraining(0.5, momentum=0.5, nesterov=True), -0.75),
+        ("delta", LocalTraining(0.5, epochs=2), None),
+        ("delta", LocalTraining(0.5, batch_size=4), None),
+        ("delta", LocalTraining(), None),
+        ("delta", LocalTraining(0.5, optimizer="adam"), None),
+    ],
+)
+def test_the_scale_of_a_single_gradient(weights, gradient, kind, step, scale):
+    assert Update(weights, **{kind: gradient}, step=step).gradient_scale == scale
+
+
+def test_local_training_sends_a_difference(weights, gradient):
+    with pytest.raises(InputError, match="pass the update as delta"):
+        Update(weights, gradient, step=LocalTraining())
+
+
+@pytest.mark.parametrize("noise", [-1.0, float("nan"), float("inf"), "1", True])
+@pytest.mark.wrong_types
+def test_noise_is_a_standard_deviation(weights, gradient, noise):
+    with pytest.raises(InputError, match="noise: found"):
+        Update(weights, gradient, noise=noise)
+
+
+def test_the_digest_is_of_what_was_observed_alone(weights, gradient):
+    plain = Update(weights, delta=gradient)
+    told = Update(weights, delta=gradient, step=LocalTraining(0.1), noise=0.5)
+    assert plain.sha256() == told.sha256()
