@@ -213,9 +213,8 @@ def test_save(tmp_path, weights, gradient, kind, dtype):
     weights = {k: t.to(dtype) for k, t in weights.items()}
     observed = {k: t.to(dtype) for k, t in gradient.items()}
     grey = Preprocessing(image_shape=(1, 1, 2))
-    Update(weights, **{kind: observed}, step=GradientStep(0.5), preprocessing=grey).save(
-        tmp_path / "folder" / "u"
-    )
+    update = Update(weights, **{kind: observed}, step=GradientStep(0.5), preprocessing=grey)
+    update.save(tmp_path / "folder" / "u", notes={"round": "3"})
     tensors, metadata = read_tensors(tmp_path / "folder" / "u")
     expected = {f"weights/{k}": t for k, t in weights.items()}
     expected |= {f"{kind}/{k}": t for k, t in observed.items()}
@@ -224,6 +223,7 @@ def test_save(tmp_path, weights, gradient, kind, dtype):
     assert all(tensors[k].dtype == dtype for k in expected)
     assert metadata["format"] == "gradaudit.update"
     assert metadata["version"] == "1"
+    assert metadata["note.round"] == "3"
     assert json.loads(metadata["step"]) == {"kind": "gradient", "learning_rate": 0.5}
     assert Preprocessing.from_json(metadata["preprocessing"]) == grey
 

@@ -190,11 +190,16 @@ class Update:
                 digest.update(tensor.view(-1).view(torch.uint8).numpy().tobytes())
         return digest.hexdigest()
 
-    def save(self, path: str | Path) -> None:
+    def save(self, path: str | Path, *, notes: Mapping[str, str] | None = None) -> None:
         """Write to a safetensors file in this package's own layout.
 
         Tensors are named ``weights/NAME`` and ``gradient/NAME`` (or ``delta/NAME``); the metadata
         holds ``format``, ``version``, ``step``, ``noise`` and ``preprocessing`` (JSON).
+
+        Args:
+            path: The file.
+            notes: What else to keep in the metadata, each under ``note.NAME``, for people: it is
+                not read back.
         """
         tensors = {f"weights/{name}": tensor for name, tensor in self.weights.items()}
         tensors |= {f"{self.observed_kind}/{name}": t for name, t in self.observed.items()}
@@ -207,6 +212,7 @@ class Update:
             metadata["noise"] = json.dumps(self.noise)
         if self.preprocessing is not None:
             metadata["preprocessing"] = self.preprocessing.to_text()
+        metadata |= {f"note.{name}": text for name, text in (notes or {}).items()}
         write_tensors(path, tensors, metadata)
 
 
