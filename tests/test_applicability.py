@@ -3,10 +3,20 @@ from __future__ import annotations
 import pytest
 import torch
 
-from gradaudit.applicability import LAYER_ATTACKS, Refusal, attempts_for, proposers_for, refusal
+from gradaudit.applicability import (
+    ATTACKS,
+    LAYER_ATTACKS,
+    Refusal,
+    attempts_for,
+    proposers_for,
+    refusal,
+    update_refusal,
+)
+from gradaudit.auditing import audit
+from gradaudit.evidence import Status
 from gradaudit.linear.factor import factor_gradient
 from gradaudit.linear.problem import Setting
-from gradaudit.update import LinearLayer
+from gradaudit.update import LinearLayer, LocalTraining, Update
 
 
 def layer(rank: int, rows: int = 40, columns: int = 30, noise: float = 0.0) -> LinearLayer:
@@ -115,3 +125,42 @@ def test_inputs_of_zero_and_one_before_two_classes_are_not_taken_for_signs():
         of = LinearLayer("fc1", torch.ones_like(gradient), None, gradient, None)
         found = refusal(of, factors(of), "auto")
         assert found is None or "signs" not in found.cause
+
+
+def trained(**settings):
+    named = {"fc1.weight": torch.ones(3, 2)}
+    return Update(named, delta=named, step=LocalTraining(**settings))
+
+
+@pytest.mark.parametrize(
+    ("settings", "attack", "cause"),
+    [
+        ({}, "rgap", None),
+        ({"epochs": 3, "momentum": 0.9}, "auto", None),
+        ({"optimizer": "adam"}, "auto", "'adam'"),
+        ({"optimizer": "rmsprop"}, "rgap", "'rmsprop'"),
+        ({"epochs": 3}, "dlg", "3 local steps"),
+        ({"batch_size": 4}, "rgap", "unknown number of local steps"),
+        ({"batch_size": 4, "records": 4}, "rgap", None),
+        ({"weight_decay": 0.1}, "auto", "client's learning rate"),
+        ({"weight_decay": 0.1, "learning_rate": 0.1}, "auto", None),
+        ({"weight_decay": 0.1, "learning_rate": 0.1, "batch_size": 4}, "auto", "number of records"),
+    ],
+)
+def test_local_training_rules_attacks_out(settings, attack, cause):
+    found = update_refusal(trained(**settings), attack)
+    assert (found is None) == (cause is None)
+    assert found is None or (cause in found.cause and found.remedy)
+
+
+def test_a_single_gradient_is_never_refused_for_how_it_came_about():
+    named = {"fc1.weight": torch.ones(3, 2)}
+    assert all(update_refusal(Update(named, named), attack) is None for attack in ATTACKS)
+
+
+def test_an_audit_names_the_optimiser_and_attacks_nothing():
+    for attack in ("auto", "rgap"):
+        result = audit(trained(optimizer="adam"), attack=attack)
+        assert result.status is Status.NOT_APPLICABLE
+        assert "'adam'" in result.cause
+        assert [report.analysed for report in result.layers] == [False]

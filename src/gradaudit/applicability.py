@@ -1,4 +1,4 @@
-"""Whether a linear-layer attack can work on a layer at all, decided before any search."""
+"""Whether an attack can work on an update and its layers at all, decided before any search."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gradaudit.linear.problem import Setting
 from gradaudit.linear.proposers import PROPOSERS
 from gradaudit.linear.tolerances import SURPLUS_ZEROS
 from gradaudit.theory import expected_submatrices
-from gradaudit.update import LinearLayer
+from gradaudit.update import GradientStep, LinearLayer, Update
 
 LAYER_ATTACKS = (
     "auto",
@@ -40,6 +40,50 @@ class Refusal:
 
     cause: str
     remedy: str
+
+
+def update_refusal(update: Update, attack: str) -> Refusal | None:
+    """Why the way in which an update came about rules the attack out, or None.
+
+    Args:
+        update: As observed.
+        attack: As asked for.
+
+    Example:
+        >>> from torch import ones
+        >>> from gradaudit.update import LocalTraining
+        >>> named = {"fc.weight": ones(3, 2)}
+        >>> update = Update(named, delta=named, step=LocalTraining(optimizer="adam"))
+        >>> update_refusal(update, "auto").cause[:37]
+        "The client trained with 'adam': other"
+    """
+    step = update.step
+    if isinstance(step, GradientStep):
+        return None
+    if not step.is_linear:
+        return Refusal(
+            f"The client trained with {step.optimizer!r}: other than SGD's, such steps rescale "
+            "each entry of the gradient by itself, and the difference of weights is no "
+            "combination of the records' gradients.",
+            "Capture the gradients that the optimiser was given, or have clients train with SGD; "
+            "what such a difference leaks by itself is not tested.",
+        )
+    steps = step.steps()
+    if step.weight_decay and (steps is None or step.learning_rate is None):
+        unknown = "learning rate" if step.learning_rate is None else "number of records"
+        return Refusal(
+            "Weight decay adds a multiple of the weights themselves to the difference, and how "
+            f"large a one is not known without the client's {unknown}.",
+            f"Give the {unknown}.",
+        )
+    if attack in NETWORK_ATTACKS and steps != 1:
+        many = "an unknown number of" if steps is None else f"{steps:,}"
+        return Refusal(
+            f"The update sums the gradients of {many} local steps, each at other weights; the "
+            f"attack {attack!r} recomputes a single one.",
+            "Use an attack on a single layer, or capture the update of one step.",
+        )
+    return None
 
 
 def refusal(layer: LinearLayer, factors: Factors, attack: str) -> Refusal | None:

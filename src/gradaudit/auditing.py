@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from gradaudit.applicability import ATTACKS, NETWORK_ATTACKS
+from gradaudit.applicability import ATTACKS, NETWORK_ATTACKS, update_refusal
 from gradaudit.budget import Budget, Control
 from gradaudit.errors import InputError
 from gradaudit.gradient_matching import METHODS, Knowledge, Method
@@ -109,9 +109,13 @@ def audit(
             method,
         )
     )
+    if attack in NETWORK_ATTACKS and layer != "auto":
+        raise InputError("layer", repr(layer), f"no layer: {attack} is on all of them")
+    refused = update_refusal(update, attack)
+    if refused is not None:
+        state.refuse(refused)
+        return state.result()
     if attack in NETWORK_ATTACKS:
-        if layer != "auto":
-            raise InputError("layer", repr(layer), f"no layer: {attack} is on all of them")
         state.attack_network()
         return state.result()
     for candidate, role in plan.linear:

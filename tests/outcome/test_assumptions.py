@@ -7,6 +7,7 @@ from certify.settings import case
 
 from gradaudit.evidence import Certificate, Status
 from gradaudit.outcome import UNCONFIRMED, Hypothesis, Outcome, assumptions
+from gradaudit.update import LocalTraining, Update
 from outcome.material import outcome
 
 GIVEN = Hypothesis(True, "cross_entropy", False)
@@ -52,3 +53,13 @@ def test_what_was_given_and_does_not_hold_is_said(hypothesis):
     # Where nothing is proven, there is no proof that could rest on anything.
     failed = assumptions(replace(outcome(0), notes=("A remark.",)), update, hypothesis)
     assert failed[-1] == "A remark."
+
+
+def test_assumptions_describe_local_training_and_noise():
+    update = case(3).update
+    training = LocalTraining(epochs=3, batch_size=5, momentum=0.9)
+    local = Update(update.weights, delta=update.observed, step=training, noise=0.25)
+    line = assumptions(outcome(3), local, GIVEN)[1]
+    for part in ("FedAvg", "3 epochs in batches of 5", "sgd, momentum 0.9", "deviation 0.25"):
+        assert part in line
+    assert "single batch (one step of FedSGD)" in assumptions(outcome(3), update, GIVEN)[1]

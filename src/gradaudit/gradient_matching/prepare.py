@@ -50,9 +50,10 @@ def make_target(
     """
     _check_modes(model)
     loaded = load_model(model, update, device=device)
-    rate = update.step.learning_rate
-    known = update.observed_kind == "gradient" or rate is not None
-    factor = 1.0 if update.observed_kind == "gradient" else -1.0 / (rate or 1.0)
+    scale = update.gradient_scale
+    known = scale is not None
+    # A difference of weights has at least the sign of a step downhill.
+    factor = 1.0 / scale if scale is not None else -1.0
     parameters = dict(loaded.module.named_parameters())
     gradient = {
         name: factor * change.to(torch.float64)

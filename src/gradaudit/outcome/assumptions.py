@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gradaudit.outcome.outcome import Outcome
-from gradaudit.update import Update
+from gradaudit.update import GradientStep, Update
 
 # How an assumption begins that says what was given and did not hold.
 UNCONFIRMED = "The network does not confirm the records"
@@ -40,11 +40,10 @@ def assumptions(outcome: Outcome, update: Update, hypothesis: Hypothesis) -> tup
         hypothesis: The network and loss that the records were tested with. Of a guess that is
             not confirmed nothing is said, unless the caller named the loss.
     """
-    observed = "gradient" if update.observed_kind == "gradient" else "difference of weights"
     lines = [
         "The attacker sees one client's update in the clear and the weights it was computed with "
         "(an honest-but-curious server).",
-        f"The update is the {observed} of a single batch (one step of FedSGD).",
+        _described(update),
         "The order of records in a batch leaves no trace in a gradient and is not recovered.",
     ]
     if not outcome.ran:
@@ -80,3 +79,21 @@ def assumptions(outcome: Outcome, update: Update, hypothesis: Hypothesis) -> tup
     elif given:
         lines.extend(outcome.notes)
     return tuple(lines)
+
+
+def _described(update: Update) -> str:
+    """What the update is, as it says itself."""
+    step = update.step
+    if isinstance(step, GradientStep):
+        observed = "gradient" if update.observed_kind == "gradient" else "difference of weights"
+        text = f"The update is the {observed} of a single batch (one step of FedSGD)"
+    else:
+        batches = "all records" if step.batch_size is None else f"{step.batch_size} records"
+        text = (
+            "The update is the difference of weights after local training (FedAvg): "
+            f"{step.epochs} epoch{'s' if step.epochs > 1 else ''} in batches of {batches} with "
+            f"{step.optimizer}, momentum {step.momentum:g}, weight decay {step.weight_decay:g}"
+        )
+    if update.noise is not None:
+        text += f"; Gaussian noise of standard deviation {update.noise:.3g} in each of its entries"
+    return text + "."

@@ -63,8 +63,7 @@ def observe(updates: Sequence[Update], loaded: Sequence[LoadedModel]) -> Observe
                 for t, each, update, factor in zip(rows, loaded, updates, factors, strict=True)
             ]
         )
-    known = all(u.observed_kind == "gradient" or u.step.learning_rate for u in updates)
-    return Observed(gradients, noise, bool(known))
+    return Observed(gradients, noise, all(u.gradient_scale is not None for u in updates))
 
 
 def perturbed(seen: Observed, generator: torch.Generator) -> Observed:
@@ -86,9 +85,9 @@ def perturbed(seen: Observed, generator: torch.Generator) -> Observed:
 
 def _factor(update: Update) -> float:
     """What makes a gradient of the observed change."""
-    if update.observed_kind == "gradient":
-        return 1.0
-    return -1.0 / (update.step.learning_rate or 1.0)
+    scale = update.gradient_scale
+    # A difference of weights has at least the sign of a step downhill.
+    return 1.0 / scale if scale is not None else -1.0
 
 
 def _noise(change: Tensor, weight: Tensor, update: Update) -> Float[Tensor, " rows"]:

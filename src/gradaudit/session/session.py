@@ -10,6 +10,7 @@ import numpy as np
 import scipy
 import torch
 
+from gradaudit.applicability import Refusal
 from gradaudit.budget import Control
 from gradaudit.evidence import LayerReport, SearchReport, Status
 from gradaudit.outcome import Outcome, assumptions
@@ -55,6 +56,12 @@ class Session:
         self._note(layer, role, outcome.cause, outcome)
         if self.best is None or outcome.rank() > self.best.rank():
             self.best = outcome
+
+    def refuse(self, refused: Refusal) -> None:
+        """Attack nothing, for a reason that lies in how the update came about."""
+        self.best = Outcome(Status.NOT_APPLICABLE, refused.cause, refused.remedy)
+        for layer, role in self.setup.plan.linear:
+            self._note(layer, role, "Not attacked: no attack takes an update of this kind.")
 
     def attack_network(self) -> None:
         """Attack all layers together."""

@@ -105,7 +105,4 @@ class Setup:
     @property
     def total_weight(self) -> float | None:
         """What the update multiplies a mean gradient by, if it is what it says it is."""
-        if self.update.observed_kind == "gradient":
-            return 1.0
-        rate = self.update.step.learning_rate
-        return None if rate is None else -rate
+        return self.update.gradient_scale
