@@ -62,18 +62,3 @@ def test_adjoints(name):
     assert torch.allclose(forward, backward, rtol=1e-12)
     alone = equations.gradient_adjoint(rows) + equations.output_adjoint(values)
     assert torch.allclose(equations.adjoint(rows, values), alone, rtol=1e-12, atol=1e-14)
-
-
-@pytest.mark.parametrize("name", LAYERS)
-def test_one_matrix_serves_every_channel(name):
-    _, step, shape = layer(name)
-    inputs = normal(2, *shape).flatten(1)
-    equations = LayerEquations(step, normal(2, *step.layer_shape, seed=6).flatten(1))
-    matrix = equations.channel_matrix()
-    problems, groups, rows, entries = matrix.shape
-    channels = inputs.reshape(problems, groups, -1, entries)
-    products = matrix @ channels.mT
-    taps = equations.patches.taps
-    outputs = rows // taps
-    by_output = products.reshape(problems, groups, outputs, taps, -1).mT
-    assert torch.allclose(by_output.reshape(problems, -1), equations.gradient(inputs))

@@ -114,7 +114,8 @@ def _iterate(problem: LayerProblem, stop: Callable[[], bool]) -> LayerSolution:
         apply,
         adjoint,
         right,
-        tolerance=torch.full_like(average, CONVERGED * math.sqrt(problem.layer.unknowns)),
+        # The unknowns of the scaling are as large as the input, and their equations as w.
+        tolerance=average * (CONVERGED * math.sqrt(problem.layer.unknowns)),
         iterations=MOST_ITERATIONS,
         stop=stop,
     )

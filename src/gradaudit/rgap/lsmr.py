@@ -72,8 +72,8 @@ def lsmr(
     done = 0
     while done < iterations and bool((zeta_bar.abs() > tolerance).any()) and not stop():
         done += 1
-        u, beta = _unit(apply(v).sub_(alpha[:, None] * u))
-        v, alpha = _unit(adjoint(u).sub_(beta[:, None] * v))
+        u, beta = _unit(apply(v).addcmul_(alpha[:, None], u, value=-1))
+        v, alpha = _unit(adjoint(u).addcmul_(beta[:, None], v, value=-1))
         bidiagonal += [beta, alpha]
         rho_old, rho = rho, torch.hypot(alpha_bar, beta)
         c, s = _over(alpha_bar, rho), _over(beta, rho)
@@ -114,11 +114,15 @@ def _extremes(
 
 def _unit(vectors: Float[Tensor, "p n"]) -> tuple[Float[Tensor, "p n"], Float[Tensor, " p"]]:
     """Unit vectors and norms, in place; of zero, zero."""
-    norms = vectors.norm(dim=1)
-    return vectors.mul_(_over(torch.ones_like(norms), norms)[:, None]), norms
+    norms = torch.linalg.vector_norm(vectors, dim=1)
+    return vectors.div_(_positive(norms)[:, None]), norms
 
 
-def _over(numerator: Float[Tensor, " p"], denominator: Float[Tensor, " p"]) -> Float[Tensor, " p"]:
+def _over(numerator: Float[Tensor, " p"], length: Float[Tensor, " p"]) -> Float[Tensor, " p"]:
     """The quotient; by zero it is zero, so that a row that has ended stays where it is."""
-    quotient = numerator / denominator
-    return torch.where(denominator != 0, quotient, 0.0)
+    return numerator / _positive(length)
+
+
+def _positive(length: Float[Tensor, " p"]) -> Float[Tensor, " p"]:
+    # Whatever is divided by a length of zero is zero too.
+    return length.clamp(min=torch.finfo(length.dtype).tiny)

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import math
 
-import torch
 from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional
@@ -67,21 +66,6 @@ class Patches:
             layer.stride,
         )
         return folded.reshape(count, -1)
-
-    def index(self) -> Tensor:
-        """For one channel, (taps, positions): which entry is seen there; -1 in the padding."""
-        layer = self._layer
-        height, width = layer.input_shape[1:]
-        # Exact in float64 for any image that fits in memory.
-        numbers = torch.arange(1, height * width + 1, dtype=torch.float64)
-        seen = functional.unfold(
-            numbers.reshape(1, 1, height, width),
-            layer.kernel,
-            layer.dilation,
-            layer.padding,
-            layer.stride,
-        )
-        return seen[0].long().to(layer.weight.device) - 1
 
 
 class LayerEquations:
@@ -149,25 +133,6 @@ class LayerEquations:
         """Back through the fixed maps, to the layer's own output."""
         flat = layer_gradient(self.layer, outputs)
         return flat.reshape(len(flat), self.layer.groups, -1, self._positions)
-
-    def channel_matrix(self) -> Float[Tensor, "p g r s"]:
-        r"""B: what K is for each channel alone, of size (outputs of the group x taps) x (H W).
-
-        The gradient of a weight depends on its own input channel only, so that K is
-        block-diagonal, with the same block for all channels of a group.
-        """
-        problems, groups, outputs, positions = self.k.shape
-        if not self.layer.is_convolution:
-            return self.k
-        seen = self.patches.index()
-        entries = math.prod(self.layer.input_shape[1:])
-        taps = len(seen)
-        # One entry more, for what lies in the padding.
-        matrix = self.k.new_zeros(problems, groups, outputs, taps, entries + 1)
-        places = torch.where(seen < 0, entries, seen)
-        shape = (problems, groups, outputs, taps, positions)
-        matrix.scatter_add_(4, places.expand(shape), self.k[:, :, :, None, :].expand(shape))
-        return matrix[..., :entries].reshape(problems, groups, outputs * taps, entries)
 
 
 def layer_gradient(layer: Affine, outputs: Float[Tensor, "p z"]) -> Float[Tensor, "p q"]:

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from gradaudit.chain import Affine
 from gradaudit.rgap.operators import LayerEquations, constant
+from gradaudit.rgap.phases import Phases
 from gradaudit.rgap.spectrum import ChannelSpectrum, channel_spectrum, redundant
 
 # An equation counts at least as uncertain as this part of the most uncertain one: a channel whose
@@ -74,12 +75,16 @@ class LayerProblem:
     output_gradient: Float[Tensor, "p q"]
     equations: LayerEquations = field(init=False)
     deviation: Float[Tensor, "p o"] = field(init=False)
+    phases: Phases = field(init=False)
     spectrum: ChannelSpectrum = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "equations", LayerEquations(self.layer, self.output_gradient))
         object.__setattr__(self, "deviation", self._deviation())
-        spectrum = channel_spectrum(self.equations, 1 / self.deviation, self.precision)
+        object.__setattr__(self, "phases", Phases(self.layer))
+        spectrum = channel_spectrum(
+            self.phases, self.equations.k, 1 / self.deviation, self.precision
+        )
         object.__setattr__(self, "spectrum", spectrum)
 
     @property
@@ -110,12 +115,10 @@ class LayerProblem:
         Where only some outputs are known, as behind a ReLU, an identity counts if it needs no
         other. `gradaudit.theory.layer_rank` gives the same from sizes alone.
         """
-        layer, patches = self.layer, self.equations.patches
-        channels, seen = layer.unknowns, 1
-        if layer.is_convolution:
-            channels = layer.input_shape[0] // layer.groups
-            seen = len(set(patches.index().flatten().tolist()) - {-1})
-        rank = channels * self.spectrum.rank
+        layer = self.layer
+        channels = layer.unknowns // (layer.groups * self.phases.entries)
+        seen = len(set(self.phases.seen.flatten().tolist()) - {-1})
+        rank = channels * self.spectrum.rank.sum(2)
         if self.behind.values is not None:
             known = torch.isfinite(self.behind.error).expand_as(self.behind.values)
             shape = (len(known), layer.groups, len(layer.weight) // layer.groups, -1)
@@ -141,15 +144,12 @@ class LayerProblem:
         floor = ARITHMETIC * values.abs().amax(1, keepdim=True)
         return (1 / torch.maximum(self.behind.error, floor)).expand_as(values)
 
-    def by_channel(self) -> Float[Tensor, "p g r c"]:
+    def by_channel(self) -> Float[Tensor, "p g f r c"]:
         """The weighed gradient as right-hand sides of B, one column a channel."""
-        problems, groups, rows, _ = self.spectrum.left.shape
-        outputs = self.deviation.shape[1] // groups
         weighed = self.gradient.reshape(*self.deviation.shape, -1) / self.deviation[..., None]
-        taps = rows // outputs
-        return weighed.reshape(problems, groups, outputs, -1, taps).mT.reshape(
-            problems, groups, rows, -1
-        )
+        taps = len(self.phases.seen)
+        shape = (len(weighed), self.layer.groups, len(self.layer.weight) // self.layer.groups)
+        return self.phases.rows(weighed.reshape(*shape, -1, taps))
 
     def gradient_residual(self, inputs: Float[Tensor, "p n"]) -> Float[Tensor, " p"]:
         """What the gradient equations leave, relative to the gradient."""

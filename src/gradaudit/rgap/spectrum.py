@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from gradaudit.rgap.operators import LayerEquations
+from gradaudit.rgap.phases import Phases
 
 # A singular value counts if it exceeds by this much the norm that independent errors in the
 # matrix's entries have: their size times the sum of the square roots of its sides.
@@ -17,45 +17,49 @@ RANK_MARGIN = 4.0
 
 @dataclass(frozen=True, eq=False)
 class ChannelSpectrum:
-    """Singular value decomposition of the weighed B of each group: U diag(s) V^T.
+    """Singular value decomposition of the weighed B of each group and phase: U diag(s) V^T.
 
     Attributes:
+        phases: The blocks of B.
         left: U.
         values: s, descending.
-        right: V^T; its rows are images of one channel.
+        right: V^T; its rows are of one channel.
         rank: Values that are no rounding.
     """
 
-    left: Float[Tensor, "p g r i"]
-    values: Float[Tensor, "p g i"]
-    right: Float[Tensor, "p g i s"]
-    rank: Int[Tensor, "p g"]
+    phases: Phases
+    left: Float[Tensor, "p g f r i"]
+    values: Float[Tensor, "p g f i"]
+    right: Float[Tensor, "p g f i e"]
+    rank: Int[Tensor, "p g f"]
 
     @property
     def complete(self) -> bool:
         """Whether the gradient equations alone determine every entry, in every problem."""
-        return bool((self.rank == self.right.shape[3]).all())
+        return bool((self.rank.sum(2) == self.phases.entries).all())
 
     @property
     def condition(self) -> Float[Tensor, " p"]:
         """Largest over smallest singular value that counts."""
-        last = self.values.gather(2, (self.rank - 1).clamp(min=0)[..., None])[..., 0]
-        return (self.values[..., 0] / last.clamp(min=1e-300)).amax(1)
+        least = torch.where(self._counts(), self.values, torch.inf).amin((2, 3))
+        return (self.values.amax((2, 3)) / least).amax(1)
 
-    def project(self, rows: Float[Tensor, "p g r c"]) -> Float[Tensor, "p g c i"]:
+    def project(self, rows: Float[Tensor, "p g f r c"]) -> Float[Tensor, "p g f c i"]:
         """U^T of right-hand sides, by channel."""
         return (self.left.mT @ rows).mT
 
-    def solve(self, rows: Float[Tensor, "p g r c"]) -> Float[Tensor, "p n"]:
+    def solve(self, rows: Float[Tensor, "p g f r c"]) -> Float[Tensor, "p n"]:
         """The channels from their equations; of several solutions the one next to zero."""
-        parts = self.project(rows) * self._inverse()[:, :, None, :]
-        return (parts @ self.right).reshape(len(rows), -1)
+        parts = self.project(rows) * self._inverse()[:, :, :, None, :]
+        return self.phases.join(parts @ self.right).flatten(1)
 
-    def _inverse(self) -> Float[Tensor, "p g i"]:
+    def _counts(self) -> Bool[Tensor, "p g f i"]:
+        places = torch.arange(self.values.shape[3], device=self.values.device)
+        return places < self.rank[..., None]
+
+    def _inverse(self) -> Float[Tensor, "p g f i"]:
         """One over the singular values that count, zero for others."""
-        places = torch.arange(self.values.shape[2], device=self.values.device)
-        counts = places < self.rank[..., None]
-        return torch.where(counts, self.values, torch.inf).reciprocal()
+        return torch.where(self._counts(), self.values, torch.inf).reciprocal()
 
     def scaling(self, weight: Float[Tensor, " p"]) -> Scaling:
         """Unknowns in which these equations and others of some weight are of one size.
@@ -72,19 +76,20 @@ class ChannelSpectrum:
             weight: Of the other equations, taken for orthogonal; with zero, of these alone, and of
                 what they determine.
         """
+        entries = self.phases.entries
         if not bool(weight.any()):
-            return self._inverse().square().mean((1, 2)).sqrt()
-        flat = weight[:, None, None]
-        spanned = (self.values.square() + flat.square()).reciprocal().sum(2)
-        rest = (self.right.shape[3] - self.right.shape[2]) / weight.square()[:, None]
-        return ((spanned + rest) / self.right.shape[3]).mean(1).sqrt()
+            return (self._inverse().square().sum((2, 3)).mean(1) / entries).sqrt()
+        flat = weight[:, None, None, None]
+        spanned = (self.values.square() + flat.square()).reciprocal().sum((2, 3))
+        rest = (entries - self.values[0, 0].numel()) / weight.square()[:, None]
+        return ((spanned + rest) / entries).mean(1).sqrt()
 
 
 class Scaling:
-    r"""The change of unknowns :math:`x = (B^T B + w^2 I)^{-1/2} y`, channel by channel.
+    r"""The change of unknowns :math:`x = (B^T B / w^2 + I)^{-1/2} y`, channel by channel.
 
-    In y, the gradient equations are :math:`s (s^2 + w^2)^{-1/2} V^T y = U^T g`: diagonal but for V,
-    and as many as their rank.
+    In y, the gradient equations are :math:`s w (s^2 + w^2)^{-1/2} V^T y = U^T g`: diagonal but for
+    V, and as many as their rank. y is kept phase by phase.
 
     Args:
         spectrum: Of B.
@@ -92,53 +97,56 @@ class Scaling:
     """
 
     def __init__(self, spectrum: ChannelSpectrum, weight: Float[Tensor, " p"]) -> None:
-        self._right = spectrum.right
-        self._shape = (*spectrum.rank.shape, -1, spectrum.right.shape[3])
-        flat = weight[:, None, None]
+        self._phases = spectrum.phases
+        problems, groups, phases, _, size = spectrum.right.shape
+        self._blocks = (problems, groups, phases, -1, size)
+        self._channels = (problems, groups, -1, spectrum.phases.entries)
+        flat = weight[:, None, None, None]
         length = torch.hypot(spectrum.values, flat)
-        self._weight = flat[..., None]
-        self._equation = (spectrum.values / length)[:, :, None, :]
-        # Less one, so that what V does not span keeps its factor 1 / w.
-        self._factor = (flat / length - 1)[:, :, None, :]
+        self._equation = (flat * spectrum.values / length).flatten(0, 2)[:, None, :]
+        self._right = spectrum.right.flatten(0, 2)
+        # Less one, so that what V does not span stays as it is.
+        self._shrunk = (flat / length - 1).flatten(0, 2)[..., None] * self._right
 
     def __call__(
-        self, scaled: Float[Tensor, "p n"]
+        self, scaled: Float[Tensor, "p y"]
     ) -> tuple[Float[Tensor, "p n"], Float[Tensor, "p i"]]:
         """The unknowns themselves, and the left-hand sides of the gradient equations."""
-        channels = scaled.reshape(self._shape)
-        parts = channels @ self._right.mT
-        inputs = (channels + (parts * self._factor) @ self._right) / self._weight
-        return inputs.reshape(scaled.shape), (parts * self._equation).flatten(1)
+        blocks = scaled.reshape(len(self._right), -1, self._right.shape[2])
+        parts = blocks @ self._right.mT
+        inputs = torch.baddbmm(blocks, parts, self._shrunk).reshape(self._blocks)
+        rows = (parts * self._equation).reshape(len(scaled), -1)
+        return self._phases.join(inputs).flatten(1), rows
 
     def adjoint(
         self, inputs: Float[Tensor, "p n"], rows: Float[Tensor, "p i"]
-    ) -> Float[Tensor, "p n"]:
+    ) -> Float[Tensor, "p y"]:
         """Of `__call__`."""
-        channels = inputs.reshape(self._shape) / self._weight
-        parts = (channels @ self._right.mT) * self._factor
-        parts = parts + rows.reshape(parts.shape) * self._equation
-        return (channels + parts @ self._right).reshape(inputs.shape)
+        blocks = self._phases.split(inputs.reshape(self._channels)).flatten(0, 2)
+        rows = rows.reshape(len(blocks), -1, self._right.shape[1]) * self._equation
+        parts = torch.baddbmm(rows, blocks, self._shrunk.mT)
+        return torch.baddbmm(blocks, parts, self._right).reshape(len(inputs), -1)
 
 
 def channel_spectrum(
-    equations: LayerEquations,
-    weights: Float[Tensor, "p o"],
+    phases: Phases,
+    k: Float[Tensor, "p g o l"],
+    weights: Float[Tensor, "p m"],
     precision: Float[Tensor, " p"],
 ) -> ChannelSpectrum:
     """Decompose B, its rows weighed by output.
 
     Args:
-        equations: Of the layer.
+        phases: Of the layer.
+        k: Loss gradient at the layer's own output, by group.
         weights: One over the standard deviation of each output's equations.
         precision: Relative error of k.
     """
-    matrix = equations.channel_matrix()
-    problems, groups, rows, _ = matrix.shape
-    by_output = weights.reshape(problems, groups, -1, 1)
-    taps = rows // by_output.shape[2]
-    matrix = matrix * by_output.expand(-1, -1, -1, taps).reshape(problems, groups, rows, 1)
+    # B is linear in k, and a row of it knows one output only.
+    matrix = phases.matrix(k * weights.reshape(*k.shape[:3], 1))
     left, values, right = torch.linalg.svd(matrix, full_matrices=False)
-    return ChannelSpectrum(left, values, right, _rank(values, matrix.shape, precision))
+    rank = _rank(values, matrix.shape, precision)
+    return ChannelSpectrum(phases, left, values, right, rank)
 
 
 def redundant(
@@ -168,12 +176,13 @@ def redundant(
 
 
 def _rank(
-    values: Float[Tensor, "p g i"], shape: torch.Size, precision: Float[Tensor, " p"]
-) -> Int[Tensor, "p g"]:
+    values: Float[Tensor, "p g *f i"], shape: torch.Size, precision: Float[Tensor, " p"]
+) -> Int[Tensor, "p g *f"]:
     """Values above what errors of the entries, and those of the decomposition, make of zero."""
-    rows, columns = shape[2], shape[3]
-    entry = values.norm(dim=2) / (rows * columns) ** 0.5
-    noise = precision[:, None] * entry * (rows**0.5 + columns**0.5)
+    rows, columns = shape[-2:]
+    entry = values.norm(dim=-1) / (rows * columns) ** 0.5
+    relative = precision.reshape(-1, *[1] * (entry.ndim - 1))
+    noise = relative * entry * (rows**0.5 + columns**0.5)
     rounding = torch.finfo(values.dtype).eps * max(rows, columns) * values[..., 0]
     cutoff = RANK_MARGIN * torch.maximum(noise, rounding)
-    return (values > cutoff[..., None]).sum(2)
+    return (values > cutoff[..., None]).sum(-1)
