@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Any
 from gradaudit.version import __version__
 
 if TYPE_CHECKING:
-    from gradaudit import clients, data, gradient_matching, metrics, models, report, rgap, theory
+    from gradaudit import (
+        clients,
+        data,
+        defenses,
+        gradient_matching,
+        metrics,
+        models,
+        report,
+        rgap,
+        theory,
+    )
     from gradaudit.auditing import audit
     from gradaudit.budget import Budget, Control, Progress
     from gradaudit.capture import load_update
@@ -25,6 +35,7 @@ if TYPE_CHECKING:
 _MODULES = (
     "clients",
     "data",
+    "defenses",
     "gradient_matching",
     "metrics",
     "models",
@@ -32,6 +43,8 @@ _MODULES = (
     "rgap",
     "theory",
 )
+# Needs an extra, so that it is not in __all__: a star import must not.
+_FRAMEWORKS = ("flower",)
 _HOMES = {
     "AuditResult": "result",
     "Budget": "budget",
@@ -76,6 +89,7 @@ __all__ = [
     "audit",
     "clients",
     "data",
+    "defenses",
     "gradient_matching",
     "invert_features",
     "load_update",
@@ -89,7 +103,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in _MODULES:
+    if name in (*_MODULES, *_FRAMEWORKS):
         return importlib.import_module(f"gradaudit.{name}")
     if name in _HOMES:
         value = getattr(importlib.import_module(f"gradaudit.{_HOMES[name]}"), name)

@@ -19,7 +19,7 @@ LEVELS = (
     ("preprocessing", "evidence"),
     ("update", "truth", "result"),
     ("theory",),
-    ("data", "models", "metrics", "linear"),
+    ("data", "models", "metrics", "linear", "defenses"),
     ("chain",),
     ("rgap", "gradient_matching", "rank"),
     ("certify", "clients", "capture"),
@@ -27,7 +27,7 @@ LEVELS = (
     ("session",),
     ("auditing",),
     ("report",),
-    ("cli",),
+    ("cli", "flower"),
     ("__main__", "__init__"),
 )
 LEVEL = {part: number for number, parts in enumerate(LEVELS) for part in parts}
@@ -47,6 +47,7 @@ CLOSED = {
     "outcome": {"truth", "metrics", "clients", "data", "capture"},
     "session": {"truth", "metrics", "clients", "data", "capture"},
     "auditing": {"truth", "metrics", "clients", "data", "capture"},
+    "defenses": {"linear", "metrics", "data", "models", "truth"},
     "clients": {"linear", "metrics", "data"},
     "capture": {"linear", "metrics", "data", "models", "truth", "result"},
     "report": {"linear", "certify", "session", "auditing", "clients", "capture", "data", "models"},

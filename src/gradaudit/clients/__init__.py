@@ -1,5 +1,6 @@
-"""Simulated clients: from a model and a batch to the update it would send, and the truth."""
+"""Simulated clients: from a model and records to the update it would send, and the truth."""
 
+from gradaudit.clients.fedavg import FedAvg
 from gradaudit.clients.fedsgd import FedSGD
 
-__all__ = ["FedSGD"]
+__all__ = ["FedAvg", "FedSGD"]

@@ -1,0 +1,36 @@
+"""Defences of a client: what it does to its gradients before it sends anything.
+
+Some work on the gradient of each record before they are summed (`RecordDefense`), the others on
+what is sent (`SentDefense`); clients take a sequence of them and apply them in its order.
+"""
+
+from gradaudit.defenses.clip_per_record import ClipPerRecord
+from gradaudit.defenses.clip_update import ClipUpdate
+from gradaudit.defenses.defense import Defense, RecordDefense, SentDefense
+from gradaudit.defenses.dp_sgd import DPSGD
+from gradaudit.defenses.gaussian_noise import GaussianNoise
+from gradaudit.defenses.mask import Mask
+from gradaudit.defenses.pipeline import Pipeline
+from gradaudit.defenses.prune import Prune
+from gradaudit.defenses.quantise import Quantise
+from gradaudit.defenses.registry import DEFENSES, parse_defense
+from gradaudit.defenses.secure_aggregation import secure_aggregation
+from gradaudit.defenses.sign import Sign
+
+__all__ = [
+    "DEFENSES",
+    "DPSGD",
+    "ClipPerRecord",
+    "ClipUpdate",
+    "Defense",
+    "GaussianNoise",
+    "Mask",
+    "Pipeline",
+    "Prune",
+    "Quantise",
+    "RecordDefense",
+    "SentDefense",
+    "Sign",
+    "parse_defense",
+    "secure_aggregation",
+]
