@@ -44,7 +44,7 @@ _MODULES = (
     "theory",
 )
 # Needs an extra, so that it is not in __all__: a star import must not.
-_FRAMEWORKS = ("flower",)
+_FRAMEWORKS = ("flower", "opacus")
 _HOMES = {
     "AuditResult": "result",
     "Budget": "budget",

@@ -22,7 +22,7 @@ LEVELS = (
     ("data", "models", "metrics", "linear", "defenses"),
     ("chain",),
     ("rgap", "gradient_matching", "rank"),
-    ("certify", "clients", "capture"),
+    ("certify", "clients", "capture", "opacus"),
     ("layers", "applicability", "outcome"),
     ("session",),
     ("auditing",),
@@ -50,6 +50,7 @@ CLOSED = {
     "defenses": {"linear", "metrics", "data", "models", "truth"},
     "clients": {"linear", "metrics", "data"},
     "capture": {"linear", "metrics", "data", "models", "truth", "result"},
+    "opacus": {"linear", "metrics", "data", "models", "truth", "result"},
     "report": {"linear", "certify", "session", "auditing", "clients", "capture", "data", "models"},
 }
 

@@ -43,3 +43,19 @@ def test_wrapped_models_keep_their_own_names():
 def test_another_model_is_refused(model):
     with pytest.raises(InputError, match="model"):
         load_model(model, update_of(nn.Linear(3, 2)))
+
+
+def test_hooks_of_opacus_are_taken_off_the_copy():
+    """They fail on passes that Opacus does not expect; here they count that they were called."""
+    module = nn.Linear(3, 2)
+    calls = []
+    module.autograd_grad_sample_hooks = [
+        module.register_forward_hook(lambda *arguments: calls.append("forward")),
+        module.register_full_backward_hook(lambda *arguments: calls.append("backward")),
+    ]
+    loaded = load_model(module, update_of(module))
+    inputs = torch.ones(1, 3, dtype=torch.float64, requires_grad=True)
+    functional_call(loaded.module, loaded.tensors, (inputs,)).sum().backward()
+    assert not calls
+    module(torch.ones(1, 3, requires_grad=True)).sum().backward()
+    assert calls == ["forward", "backward"]

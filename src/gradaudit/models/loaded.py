@@ -60,6 +60,7 @@ def load_model(
     # Tensors made in inference mode could not be differentiated later.
     with torch.inference_mode(False):
         module = copy.deepcopy(model).to(device=device, dtype=dtype).eval()
+    _remove_opacus_hooks(module)
     names = strip_wrappers("model", dict(module.state_dict()))
     own = dict(zip(names, module.state_dict(), strict=True))
     tensors: dict[str, Tensor] = {}
@@ -89,3 +90,9 @@ def load_model(
             )
     observed = {own[name]: change.to(device) for name, change in update.observed.items()}
     return LoadedModel(module, tensors, observed)
+
+
+def _remove_opacus_hooks(module: nn.Module) -> None:
+    """Take Opacus's hooks off a copy: they keep gradients of records and fail on unusual passes."""
+    for handle in getattr(module, "autograd_grad_sample_hooks", ()):
+        handle.remove()
