@@ -68,5 +68,7 @@ def record_norms(gradients: Mapping[str, Tensor]) -> Float[Tensor, " b"]:
         >>> record_norms({"a": torch.tensor([[3.0]]), "b": torch.tensor([[4.0]])})
         tensor([5.])
     """
-    norms = [torch.linalg.vector_norm(rows.flatten(1), dim=1) for rows in gradients.values()]
+    norms = [
+        torch.linalg.vector_norm(rows.reshape(len(rows), -1), dim=1) for rows in gradients.values()
+    ]
     return torch.linalg.vector_norm(torch.stack(norms, dim=1), dim=1)
