@@ -16,7 +16,12 @@ from jaxtyping import Float, Shaped
 from torch import Tensor
 
 from gradaudit.certify.scale_twins import ScaleTwin, rests_on_loss, scale_twin
-from gradaudit.certify.sensitivity import Sensitivity, sensitivity
+from gradaudit.certify.sensitivity import (
+    FEW_ITERATIONS,
+    ITERATIONS,
+    Sensitivity,
+    sensitivity,
+)
 from gradaudit.certify.single import SINGLE_SPREAD, VISIBLE_FACTOR
 from gradaudit.evidence import Certificate, Check, RecordEvidence
 from gradaudit.linear.tolerances import (
@@ -128,6 +133,7 @@ def judge_reconstruction(
             generator=generator,
             stop=stop,
             dense_unknowns=dense_unknowns,
+            iterations=FEW_ITERATIONS if spread else ITERATIONS,
         )
         twin = scale_twin(judge.predict, loss, inputs, labels)
         # What the layers' equations show is exact where the derivative was only multiplied with.

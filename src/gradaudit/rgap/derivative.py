@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
-from torch.func import jvp, vjp, vmap
+from torch.func import jvp, vmap
 
 Map = Callable[[Tensor], Tensor]
 
@@ -32,10 +31,17 @@ class Derivative:
     """
 
     def __init__(self, function: Map, inputs: Float[Tensor, "b ..."]) -> None:
-        self._function, self._inputs = function, inputs
-        pulled: Any = vjp(function, inputs)
-        self.values: Tensor = pulled[0]
-        self._pull = pulled[1]
+        self._function = function
+        with torch.inference_mode(False), torch.enable_grad():
+            self._inputs = inputs.detach().clone().requires_grad_()
+            self._outputs = function(self._inputs)
+            # J^T r as a function of r is linear: its own derivative is J, for a third of what
+            # differentiating forwards through a gradient takes.
+            self._rows = torch.zeros_like(self._outputs, requires_grad=True)
+            self._pulled = torch.autograd.grad(
+                self._outputs, self._inputs, self._rows, create_graph=True
+            )[0]
+        self.values = self._outputs.detach()
 
     def small(self, unknowns: int = DENSE_UNKNOWNS) -> bool:
         """Whether it has no more unknowns than these, and can be formed."""
@@ -44,24 +50,25 @@ class Derivative:
 
     def apply(self, direction: Float[Tensor, "1 n"]) -> Float[Tensor, "1 w"]:
         """J d."""
-        return self._along(direction[0])[None]
+        shaped = direction.reshape(self._inputs.shape)
+        return torch.autograd.grad(self._pulled, self._rows, shaped, retain_graph=True)[0][None]
 
     def adjoint(self, rows: Float[Tensor, "1 w"]) -> Float[Tensor, "1 n"]:
         """J^T r."""
+        found = torch.autograd.grad(self._outputs, self._inputs, rows[0], retain_graph=True)
         # A copy, since `lsmr` works in place.
-        back: Tensor = self._pull(rows[0])[0]
-        return back.reshape(1, -1).clone()
-
-    def _along(self, direction: Tensor) -> Tensor:
-        shaped = direction.reshape(self._inputs.shape)
-        along: Tensor = jvp(self._function, (self._inputs,), (shaped,))[1]
-        return along
+        return found[0].reshape(1, -1).clone()
 
     def decompose(self) -> Decomposed:
         """Form it, if it is `small`."""
-        inputs = self._inputs
+        inputs = self._inputs.detach()
         unit = torch.eye(inputs.numel(), dtype=inputs.dtype, device=inputs.device)
-        return Decomposed(torch.cat([vmap(self._along)(p) for p in torch.split(unit, COLUMNS)]))
+
+        def along(direction: Tensor) -> Tensor:
+            column: Tensor = jvp(self._function, (inputs,), (direction.reshape(inputs.shape),))[1]
+            return column
+
+        return Decomposed(torch.cat([vmap(along)(p) for p in torch.split(unit, COLUMNS)]))
 
 
 class Decomposed:
