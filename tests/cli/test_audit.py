@@ -12,9 +12,12 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 
 from cli.material import CLASSES, FEATURES, WIDTH, save_hard_update, save_update
+from gradaudit.clients import FedAvg
 from gradaudit.evidence import Status
+from gradaudit.models import mlp
 from gradaudit.result import AuditResult
 from gradaudit.truth import Truth
+from gradaudit.update import LocalTraining
 
 
 def test_the_verdict_and_nothing_of_the_records(update, run):
@@ -346,3 +349,48 @@ def test_a_shape_fits_one_of_the_layers_where_they_are_no_chain(tmp_path, run, e
         else:
             assert result.exit_code == 0, result.output
         assert run("audit", update, "--input-shape", "1,5,6", "--seconds", 1).exit_code == 0
+
+
+def files_of_training(folder):
+    """Weights before and after a little local training, as a server would store them."""
+    network = mlp(FEATURES, [WIDTH, WIDTH], CLASSES, seed=1)
+    inputs = torch.randn(4, FEATURES, generator=torch.Generator().manual_seed(5))
+    training = LocalTraining(1e-3, epochs=2)
+    client = FedAvg(network, training=training, dtype="float64")
+    update, _ = client.update(inputs, torch.tensor([0, 1, 2, 3]))
+    after = {name: update.weights[name] + change for name, change in update.delta.items()}
+    torch.save(dict(update.weights), folder / "before.pt")
+    torch.save(after, folder / "after.pt")
+    return [folder / "after.pt", "--weights", folder / "before.pt"]
+
+
+def test_local_training_and_noise_reach_the_audit(tmp_path, run):
+    files = files_of_training(tmp_path)
+    words = ["--local-epochs", 2, "--local-batch-size", 4, "--momentum", 0.5, "--noise", 0.25]
+    result = run("audit", *files, *words, "--attack", "rgap", "--json")
+    lines = json.loads(result.stdout)["assumptions"]
+    (line,) = (each for each in lines if "FedAvg" in each)
+    for part in ("2 epochs in batches of 4 records", "momentum 0.5", "deviation 0.25"):
+        assert part in line
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--optimizer", "adam"], "'adam'"),
+        (["--weight-decay", "0.1"], "learning rate"),
+        (["--local-epochs", "2", "--attack", "rgap"], "2 local steps"),
+    ],
+)
+def test_how_a_client_trained_may_rule_an_attack_out(words, said, tmp_path, run):
+    result = run("audit", *files_of_training(tmp_path), *words)
+    assert result.exit_code == 0, result.output
+    assert "does not apply" in result.stdout
+    assert said in result.stdout
+
+
+def test_what_the_file_says_is_not_contradicted(tmp_path, run, error):
+    path = save_update(tmp_path)
+    assert "one gradient" in error(run("audit", path, "--local-epochs", 2))
+    assert "--noise: found -1.0" in error(run("audit", path, "--noise", -1))
+    assert "--momentum: found 2.0" in error(run("audit", path, "--momentum", 2))

@@ -6,7 +6,9 @@ import pytest
 import torch
 
 from gradaudit.capture import load_update
+from gradaudit.defenses import DEFENSES
 from gradaudit.truth import Truth
+from gradaudit.update import LocalTraining
 
 CSV = "age,job,income\n" + "\n".join(
     f"{20 + i},{'baker' if i % 3 else 'nurse'},{'high' if i % 2 else 'low'}" for i in range(30)
@@ -123,6 +125,13 @@ def test_a_single_logit_for_the_loss_that_needs_one(table, tmp_path, run):
         (["--model", "nowhere:net"], "nowhere"),
         (["--truth", "u.safetensors"], "--truth"),
         (["--dtype", "int8"], "--dtype"),
+        (["--local-epochs", "2"], "--learning-rate"),
+        (["--local-epochs", "0"], "--local-epochs"),
+        (["--local-epochs", "2", "--observe", "gradient"], "--observe"),
+        (["--momentum", "1", "--learning-rate", "0.1"], "--momentum: found 1.0"),
+        (["--defense", "fence"], "defense: found 'fence'"),
+        (["--defense", "prune:share=2"], "defense prune: share: found 2"),
+        (["--defense", "sign", "--defense", "dp-sgd:clip=1,noise=1"], "put DPSGD first"),
     ],
 )
 def test_what_does_not_fit_is_one_line(words, expected, table, tmp_path, run, error, monkeypatch):
@@ -149,3 +158,38 @@ def test_metadata_tells_nothing_about_the_place(table, tmp_path, run):
     header = (tmp_path / "u").read_bytes()
     length = int.from_bytes(header[:8], "little")
     assert str(tmp_path) not in json.dumps(json.loads(header[8 : 8 + length]))
+
+
+def test_local_training(table, tmp_path, run):
+    out, truth = tmp_path / "u", tmp_path / "t"
+    words = ["--batch-size", 7, "--local-epochs", 3, "--local-batch-size", 2, "--momentum", 0.9]
+    words += ["--learning-rate", 0.5, "--weight-decay", 0.01, "--out", out, "--truth", truth]
+    result = run("simulate", "--data", table, *words)
+    assert result.exit_code == 0, result.output
+    assert "12 local steps" in result.stdout
+    update = load_update(out)
+    assert update.observed_kind == "delta"
+    assert update.step == LocalTraining(0.5, 3, 2, momentum=0.9, weight_decay=0.01, records=7)
+    assert Truth.load(truth).batch_size == 7
+
+
+def test_defences_in_their_order(table, tmp_path, run):
+    def observed(*defenses):
+        words = [word for text in defenses for word in ("--defense", text)]
+        run("simulate", "--data", table, "--model", "mlp:3-7-2", *words, "--out", tmp_path / "u")
+        return load_update(tmp_path / "u")
+
+    noise = "gaussian-noise:deviation=0.5"
+    assert observed().noise is None
+    assert observed(noise).noise == 0.5
+    assert observed("prune:share=0.9", noise).noise == 0.5
+    pruned = observed(noise, "prune:share=0.9")
+    assert pruned.noise is None
+    assert int(pruned.observed["fc1.weight"].count_nonzero()) == 2
+    assert observed("dp-sgd:clip=2,noise=0.5").noise == pytest.approx(0.5 * 2 / 16)
+    assert set(observed("sign").observed["fc2.bias"].tolist()) <= {-1.0, 0.0, 1.0}
+
+
+def test_help_names_every_defence(run):
+    text = run("simulate", "--help").stdout
+    assert not [name for name in DEFENSES if name not in text]

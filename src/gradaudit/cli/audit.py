@@ -6,12 +6,13 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from gradaudit.budget import Budget
 from gradaudit.cli.matching import knowledge_and_method, matching_options
+from gradaudit.cli.training import local_training, observed_training_options, training_options
 from gradaudit.cli.verb import (
     FILE,
     LOSS_NAMES,
@@ -37,6 +38,10 @@ EXAMPLES = (
     (
         "The weights a client sent back after one step",
         "gradaudit audit after.safetensors --weights before.safetensors --learning-rate 0.1",
+    ),
+    (
+        "The weights after two epochs of local training in batches of 16",
+        "gradaudit audit after.pt --weights before.pt --local-epochs 2 --local-batch-size 16",
     ),
     (
         "A gate in CI: the exit code is 1 if a leak is proven",
@@ -66,6 +71,8 @@ EXAMPLES = (
     type=float,
     help="The client's; recovered records do not depend on it.",
 )
+@training_options
+@observed_training_options
 @option(
     "--model",
     metavar="SPEC",
@@ -161,6 +168,7 @@ def audit(
     weights: Path | None,
     contains: str,
     learning_rate: float | None,
+    noise: float | None,
     model: str | None,
     loss: str,
     layer: str,
@@ -187,6 +195,7 @@ def audit(
     machine: bool,
     quiet: bool,
     fail_on_leak: bool,
+    **local: Any,
 ) -> int:
     """Audit the update in the file UPDATE.
 
@@ -217,6 +226,8 @@ def audit(
             weights,
             contains=contains,  # type: ignore[arg-type]
             learning_rate=learning_rate,
+            training=local_training(learning_rate, **local),
+            noise=noise,
             preprocessing=_preprocessing(input_shape, mean, std),
         )
         check_input_shape(captured, input_shape)

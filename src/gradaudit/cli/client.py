@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sized
+from collections.abc import Sequence, Sized
 
 import torch
 from torch import nn
 
 from gradaudit.cli.memory import check_network, check_records
-from gradaudit.clients import FedSGD
+from gradaudit.clients import FedAvg, FedSGD
 from gradaudit.data import Batch, Source
+from gradaudit.defenses import Defense
 from gradaudit.models import mlp, parse_model
 from gradaudit.options import floating_dtype
 from gradaudit.report.text import count, plain
 from gradaudit.truth import Truth
-from gradaudit.update import Update
+from gradaudit.update import LocalTraining, Update
 
 DEFAULT_WIDTHS = (400, 400)
 
@@ -31,6 +32,8 @@ def simulated_update(
     dtype: str = "float32",
     observe: str = "gradient",
     learning_rate: float | None = None,
+    training: LocalTraining | None = None,
+    defenses: Sequence[Defense] = (),
     gradient_dtype: str | None = None,
 ) -> tuple[Update, Truth, str]:
     """Draw a batch, make a network, and compute what the client sends.
@@ -49,6 +52,9 @@ def simulated_update(
         dtype: What the client computes in.
         observe: ``"gradient"`` or ``"delta"``.
         learning_rate: Of the step, for a delta.
+        training: Local training instead of one gradient; ``observe`` and ``learning_rate`` are
+            then not looked at.
+        defenses: What the client does before it sends anything, in this order.
         gradient_dtype: What is sent is rounded to this type.
 
     Returns:
@@ -73,22 +79,36 @@ def simulated_update(
     else:
         network = parse_model(model, generator=generator)
     check_network(network, batch_size, kind.itemsize)
-    client = FedSGD(
-        network,
-        loss,
-        dtype=dtype,
-        observe=observe,
-        learning_rate=learning_rate,
-        gradient_dtype=gradient_dtype,
-        seed=seed,
-    )
+    client: FedSGD | FedAvg
+    if training is None:
+        client = FedSGD(
+            network,
+            loss,
+            dtype=dtype,
+            observe=observe,
+            learning_rate=learning_rate,
+            gradient_dtype=gradient_dtype,
+            defenses=defenses,
+            seed=seed,
+        )
+    else:
+        client = FedAvg(
+            network,
+            loss,
+            training=training,
+            dtype=dtype,
+            gradient_dtype=gradient_dtype,
+            defenses=defenses,
+            seed=seed,
+        )
     update, truth = client.update(batch.inputs, batch.labels, batch.preprocessing)
     layers = ", ".join(
         f"{plain(layer.name, 60)!r} ({layer.shape[0]} x {layer.shape[1]})"
         for layer in update.linear_layers()
     )
     records = f"{count(batch_size, 'record')} of {plain(source.name, 200)}"
-    return update, truth, f"{records} through layers {layers or 'of other kinds'}."
+    steps = "" if training is None else f", {count(training.steps(batch_size) or 0, 'local step')}"
+    return update, truth, f"{records} through layers {layers or 'of other kinds'}{steps}."
 
 
 def _fitting(

@@ -5,9 +5,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
+from gradaudit.cli.training import local_training, training_options
 from gradaudit.cli.verb import FILE, LOSS_NAMES, MODEL_WORDS, Verb, flag, option, seed_option
 from gradaudit.errors import InputError
 
@@ -24,6 +26,11 @@ EXAMPLES = (
         "A difference of weights, sent in half precision",
         "gradaudit simulate --observe delta --learning-rate 0.1 --gradient-dtype float16 "
         "--out update.safetensors",
+    ),
+    (
+        "Three epochs of local training in batches of five, with differential privacy",
+        "gradaudit simulate --batch-size 20 --local-epochs 3 --local-batch-size 5 "
+        "--learning-rate 0.01 --defense dp-sgd:clip=2,noise=1e-4 --out update.safetensors",
     ),
 )
 
@@ -49,7 +56,7 @@ EXAMPLES = (
     type=click.IntRange(1),
     default=16,
     show_default=True,
-    help="Records in the client's batch.",
+    help="The client's records: one batch, unless it trains locally in smaller ones.",
 )
 @seed_option
 @option("--label", metavar="K", type=click.IntRange(0), help="Draw records of this class only.")
@@ -73,11 +80,20 @@ EXAMPLES = (
     "--observe",
     metavar="KIND",
     type=click.Choice(("gradient", "delta")),
-    default="gradient",
-    show_default=True,
-    help="What the client sends: its gradient, or the delta of its weights, after minus before.",
+    help="What the client sends: its gradient, or the delta of its weights, after minus before. "
+    "By default, the gradient, or the delta where it trains locally.",
 )
-@option("--learning-rate", metavar="LR", type=float, help="Of the client's step, for a delta.")
+@option("--learning-rate", metavar="LR", type=float, help="Of the client's steps, for a delta.")
+@training_options
+@option(
+    "--defense",
+    "defenses",
+    metavar="NAME[:KEY=VALUE,..]",
+    multiple=True,
+    help="What the client does before it sends anything, in the order given: clip-per-record, "
+    "dp-sgd, clip-update, gaussian-noise, prune, sign, quantise or mask, with options as in "
+    "'dp-sgd:clip=2,noise=1e-4', 'prune:share=0.9' or 'quantise:bits=8'.",
+)
 @option(
     "--gradient-dtype",
     metavar="TYPE",
@@ -96,29 +112,39 @@ def simulate(
     label: int | None,
     loss: str,
     dtype: str,
-    observe: str,
+    observe: str | None,
     learning_rate: float | None,
+    defenses: tuple[str, ...],
     gradient_dtype: str | None,
     out: Path,
     truth: Path | None,
     quiet: bool,
+    **local: Any,
 ) -> None:
     """Make the update of a simulated client: one gradient of one batch (FedSGD).
 
-    The file is what a server sees: weights and gradient, and how records become network inputs.
-    The records themselves go into the truth file alone.
+    With an option of local training, it is the difference of weights after that (FedAvg).
+
+    The file is what a server sees: weights and gradient or delta, how the client trains, how much
+    Gaussian noise it adds, and how records become network inputs. The records themselves go into
+    the truth file alone.
     """
     from gradaudit.cli.client import simulated_update
     from gradaudit.cli.outputs import check_places
     from gradaudit.cli.terminal import output, say
     from gradaudit.data import load_source
+    from gradaudit.defenses import parse_defense
 
     check_places({"--out": out, "--truth": truth}, {"--data": Path(data.partition("?")[0])})
+    training = local_training(learning_rate, **local)
+    if observe == "gradient" and training is not None:
+        raise InputError("--observe", "gradient with local training", "delta, or nothing")
+    observe = observe or ("gradient" if training is None else "delta")
     if (observe == "delta") != (learning_rate is not None):
         raise InputError(
             "--learning-rate",
             f"{learning_rate} with --observe {observe}",
-            "a learning rate with --observe delta, and none without",
+            "a learning rate with --observe delta or local training, and none without",
         )
     update, originals, description = simulated_update(
         load_source(data),
@@ -130,6 +156,8 @@ def simulate(
         dtype=dtype,
         observe=observe,
         learning_rate=learning_rate,
+        training=training,
+        defenses=[parse_defense(text) for text in defenses],
         gradient_dtype=gradient_dtype,
     )
     update.save(out)
