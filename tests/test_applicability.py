@@ -13,9 +13,11 @@ from gradaudit.applicability import (
     update_refusal,
 )
 from gradaudit.auditing import audit
+from gradaudit.clients import FedAvg
 from gradaudit.evidence import Status
 from gradaudit.linear.factor import factor_gradient
 from gradaudit.linear.problem import Setting
+from gradaudit.models import mlp
 from gradaudit.update import LinearLayer, LocalTraining, Update
 
 
@@ -164,3 +166,18 @@ def test_an_audit_names_the_optimiser_and_attacks_nothing():
         assert result.status is Status.NOT_APPLICABLE
         assert "'adam'" in result.cause
         assert [report.analysed for report in result.layers] == [False]
+
+
+def test_weight_decay_is_removed_before_an_audit():
+    generator = torch.Generator().manual_seed(1)
+    inputs = torch.randn(4, 30, generator=generator, dtype=torch.float64)
+    training = LocalTraining(0.1, weight_decay=0.2)
+    client = FedAvg(mlp(30, [60, 60], 3, seed=1, dtype=torch.float64), training=training)
+    update, truth = client.update(inputs, torch.tensor([0, 1, 2, 0]))
+    result = audit(update)
+    assert result.records_recovered == 4
+    distances = torch.cdist(result.records, truth.inputs)
+    assert float(distances.min(0).values.max()) < 1e-8
+    # What is reported is what was observed.
+    assert result.update_sha256 == update.sha256()
+    assert "weight decay 0.2" in result.assumptions[1]

@@ -88,16 +88,20 @@ def audit(
     _check_features(invert_features, model, attack)
     place = _device(device)
     control = control or Control(budget or Budget())
-    plan = plan_layers(update)
-    network_of = NetworkMaker(update, plan, model, loss, place)
+    refused = update_refusal(update, attack)
+    # What weight decay did to the weights is known, and no part of any gradient.
+    gradients = update if refused is not None else update.without_decay()
+    plan = plan_layers(gradients)
+    network_of = NetworkMaker(gradients, plan, model, loss, place)
     names = [candidate.name for candidate, _ in plan.linear]
     if layer != "auto" and layer not in names:
         found = ", ".join(map(repr, names[:6])) or "none"
         raise InputError("layer", repr(layer), f"a fully connected layer of the update: {found}")
     generator = torch.Generator(place).manual_seed(seed)
     state = Session(
+        update,
         Setup(
-            update,
+            gradients,
             plan,
             attack,
             seed,
@@ -107,11 +111,10 @@ def audit(
             place,
             knowledge or Knowledge(),
             method,
-        )
+        ),
     )
     if attack in NETWORK_ATTACKS and layer != "auto":
         raise InputError("layer", repr(layer), f"no layer: {attack} is on all of them")
-    refused = update_refusal(update, attack)
     if refused is not None:
         state.refuse(refused)
         return state.result()

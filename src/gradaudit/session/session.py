@@ -21,14 +21,22 @@ from gradaudit.session.linear import LinearAttack
 from gradaudit.session.matching import MatchingAttack
 from gradaudit.session.rgap import RGapAttack
 from gradaudit.session.setup import Setup
-from gradaudit.update import LinearLayer
+from gradaudit.update import LinearLayer, Update
 from gradaudit.version import __version__
 
 
 @dataclass
 class Session:
-    """One audit under way: visits layers and keeps the best outcome."""
+    """One audit under way: visits layers and keeps the best outcome.
 
+    Attributes:
+        observed: What is audited, as it was observed.
+        setup: What attacks work on: the same without the known term of weight decay.
+        reports: Of the layers that were looked at.
+        best: Outcome so far.
+    """
+
+    observed: Update
     setup: Setup
     reports: list[LayerReport] = field(default_factory=list)
     best: Outcome | None = None
@@ -118,15 +126,15 @@ class Session:
             certificate=outcome.certificate,
             layers=outcome.layers or tuple(self.reports) + others,
             search=self._search(outcome),
-            assumptions=assumptions(outcome, self.setup.update, self.setup.network_of.hypothesis),
+            assumptions=assumptions(outcome, self.observed, self.setup.network_of.hypothesis),
             preprocessing=self.setup.update.preprocessing if of_inputs else None,
-            update_sha256=self.setup.update.sha256(),
-            source=self.setup.update.source,
+            update_sha256=self.observed.sha256(),
+            source=self.observed.source,
             created=datetime.now(timezone.utc).isoformat(timespec="seconds"),
         )
 
     def _search(self, outcome: Outcome) -> SearchReport:
-        dtypes = {str(t.dtype).removeprefix("torch.") for t in self.setup.update.observed.values()}
+        dtypes = {str(t.dtype).removeprefix("torch.") for t in self.observed.observed.values()}
         report = SearchReport(
             seed=self.setup.seed,
             device=str(self.setup.place),
