@@ -20,7 +20,7 @@ def test_examples_run(tmp_path, monkeypatch):
         if "load_update(" in block:
             assert isinstance(names["update"], Update)
             kinds.append(names["update"].observed_kind)
-    assert kinds == ["gradient", "delta", "delta", "delta"]
+    assert kinds == ["gradient", *["delta"] * 4]
 
 
 def test_every_group_name_is_documented():

@@ -59,3 +59,25 @@ def test_hooks_of_opacus_are_taken_off_the_copy():
     assert not calls
     module(torch.ones(1, 3, requires_grad=True)).sum().backward()
     assert calls == ["forward", "backward"]
+
+
+@pytest.mark.parametrize("prefix", ["net.", "model.encoder."])
+def test_a_model_is_put_where_the_update_has_it(prefix):
+    module = nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2)).eval()
+    plain = update_of(module)
+    weights = {prefix + name: tensor for name, tensor in plain.weights.items()}
+    gradient = {prefix + name: tensor for name, tensor in plain.gradient.items()}
+    loaded = load_model(module, Update(weights, gradient))
+    assert set(loaded.observed) == set(gradient)
+    assert isinstance(loaded.network[1], nn.BatchNorm1d)
+    assert not any(part.training for part in loaded.module.modules())
+    inputs = torch.randn(4, 3, dtype=torch.float64)
+    found = functional_call(loaded.module, loaded.tensors, (inputs,))
+    assert torch.allclose(found, module.double()(inputs))
+
+
+def test_no_module_is_called_like_a_method():
+    module = nn.Linear(3, 2)
+    named = {f"forward.{name}": tensor for name, tensor in update_of(module).gradient.items()}
+    with pytest.raises(InputError, match=r"without the prefix 'forward\.'"):
+        load_model(module, Update(named, named))

@@ -13,6 +13,7 @@ from gradaudit import audit
 from gradaudit.capture import load_update
 from gradaudit.errors import InputError, MissingExtraError
 from gradaudit.opacus import Recorder
+from gradaudit.tensorfile import read_tensors
 
 pytest.importorskip("opacus.optimizers")
 pytestmark = [
@@ -214,6 +215,9 @@ def test_only_what_was_sent_is_written(private, tmp_path):
         read = load_update(tmp_path / "captured" / name)
         assert read.sha256() == step.sent.sha256()
         assert read.noise == step.sent.noise
+        notes = read_tensors(tmp_path / "captured" / name)[1]
+        assert float(notes["note.opacus.noise_multiplier"]) == 1.0
+        assert notes["note.opacus.expected_batch_size"] == "8"
 
 
 def test_a_hook_attached_later_is_noticed(private):

@@ -50,6 +50,16 @@ def test_a_record_is_recovered_with_its_label_and_proven():
     assert result.search.counters["unknowns without equation"] == 0
 
 
+def test_the_network_of_a_module_around_it():
+    """A LightningModule with ``self.net`` saves every name with a prefix."""
+    model, images = grey_cnn(), uniform(1, 1, 8, 8)
+    sent, _ = FedSGD(model).update(images, torch.tensor([2]), GREY)
+    named = [{f"net.{k}": t for k, t in part.items()} for part in (sent.weights, sent.gradient)]
+    result = ga.audit(ga.Update(*named, preprocessing=GREY), attack="rgap", model=model)
+    assert result.status is Status.RECOVERED
+    assert result.layer == "net.0"
+
+
 def test_a_result_survives_the_disk(tmp_path):
     result = audited(grey_cnn(), uniform(1, 1, 8, 8), [2])
     result.save(tmp_path / "result.json")

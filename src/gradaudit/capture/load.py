@@ -22,6 +22,7 @@ from gradaudit.capture.layout import (
 from gradaudit.capture.mistakes import check_after
 from gradaudit.capture.numpy_file import read_numpy
 from gradaudit.capture.positional import is_positional, name_by_position
+from gradaudit.capture.reconcile import reconcile_names
 from gradaudit.capture.roles import UNSAID, WEIGHTS, WEIGHTS_AFTER, Parts, split_roles
 from gradaudit.capture.safetensors_file import read_safetensors
 from gradaudit.capture.sniff import Format, sniff
@@ -133,7 +134,8 @@ def load_update(
             before,
             weights_keep_order=weights_file.contents.keeps_order,
         )
-    before, observed = strip_wrappers("weights", before), strip_wrappers(kind, observed)
+    before = strip_wrappers("weights", before)
+    observed = reconcile_names(strip_wrappers(kind, observed), before)
     if role == UNSAID and contains == "auto" and kind == WEIGHTS_AFTER:
         check_after(update_file.path, observed, before)
     metadata = update_file.contents.metadata

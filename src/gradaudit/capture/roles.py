@@ -35,14 +35,17 @@ ALIASES: Mapping[str, str] = {
     "grads": GRADIENT,
     "delta": DELTA,
     "weights_after": WEIGHTS_AFTER,
+    "WEIGHTS": WEIGHTS,
+    "WEIGHT_DIFF": DELTA,
 }
 
 
 def split_roles(contents: Contents) -> Parts:
     """Sort a file's entries by what they are.
 
-    Three layouts: nested (``{"weights": {...}, "gradient": {...}}``), prefixed
-    (``weights/NAME``; with a dot only where every observed name has a weight), or plain.
+    Four layouts: nested (``{"weights": {...}, "gradient": {...}}``), prefixed
+    (``weights/NAME``; with a dot only where every observed name has a weight), what NVFlare
+    exchanges (``{"kind": "WEIGHT_DIFF", "data": {...}}``), or plain.
 
     Args:
         contents: What a reader found.
@@ -59,7 +62,7 @@ def split_roles(contents: Contents) -> Parts:
         >>> sorted(split_roles(Contents("update.npz", entries, file_bytes=8)))
         ['gradient', 'weights']
     """
-    entries = _mapping(contents.path, contents.entries)
+    entries = _exchanged(contents.path, _mapping(contents.path, contents.entries))
     parts = _nested(contents.path, entries)
     if parts is None:
         tensors = _tensors(contents.path, entries)
@@ -106,6 +109,21 @@ def _tensors(where: str, entries: Mapping[str, Any]) -> dict[str, Tensor]:
                 "save a flat mapping from parameter name to tensor, such as model.state_dict()",
             )
     return dict(entries)
+
+
+def _exchanged(where: str, entries: dict[str, Any]) -> dict[str, Any]:
+    """A data exchange object of NVFlare as a group under the name of its kind."""
+    kind, data = entries.get("kind"), entries.get("data")
+    if not isinstance(kind, str) or not isinstance(data, Mapping):
+        return entries
+    if kind not in ALIASES:
+        raise InputError(
+            where,
+            f"an exchange of the kind {_short(kind)}",
+            "'WEIGHT_DIFF' or 'WEIGHTS'",
+            "save what a client sends after training",
+        )
+    return {kind: data}
 
 
 def _nested(where: str, entries: Mapping[str, Any]) -> Parts | None:

@@ -82,6 +82,13 @@ def sniff(path: str | Path) -> Format:
             raise InputError(str(path), what, EXPECTED, remedy)
     if head[257:262] == b"ustar":
         raise InputError(str(path), "a tar archive", EXPECTED, "unpack it, or " + _RESAVE)
+    if head.startswith(b"{") and b'"total_size"' in head:
+        raise InputError(
+            str(path),
+            "the index of a checkpoint in several files",
+            EXPECTED,
+            "load the model and save model.state_dict() as one file",
+        )
     what = "text" if _is_text(head) else "unknown content"
     raise InputError(
         str(path), f"{what} beginning with {head[:12]!r}", EXPECTED, "check that this is the file"

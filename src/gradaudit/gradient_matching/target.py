@@ -61,10 +61,10 @@ class Target:
 
     def to(self, dtype: torch.dtype) -> Target:
         """The same in another dtype."""
-        loaded = LoadedModel(
-            copy.deepcopy(self.loaded.module).to(dtype),
-            {name: t.to(dtype) for name, t in self.loaded.tensors.items()},
-            self.loaded.observed,
+        loaded = replace(
+            self.loaded,
+            module=copy.deepcopy(self.loaded.module).to(dtype),
+            tensors={name: t.to(dtype) for name, t in self.loaded.tensors.items()},
         )
         return replace(
             self,

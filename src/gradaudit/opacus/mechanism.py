@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from gradaudit.errors import InputError, require
@@ -52,6 +52,10 @@ class Mechanism:
             0.125
         """
         return self.noise_multiplier * self.max_grad_norm / self.divisor
+
+    def notes(self) -> dict[str, str]:
+        """The mechanism as text, for the metadata of a file."""
+        return {f"opacus.{name}": str(value) for name, value in asdict(self).items()}
 
 
 def check_optimizer(optimizer: object) -> None:

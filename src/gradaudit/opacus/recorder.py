@@ -28,9 +28,9 @@ class Recorder:
         optimizer: The optimizer that ``PrivacyEngine.make_private`` returned.
         model: The model that it returned, or the one inside; names are those of the one inside.
         limit: Record the first so many steps, 1 or more; `steps_seen` counts the others too.
-        folder: Also write each step's sent update here, as ``step-00001.safetensors``; the folder
-            is made if need be. What was before the noise is never written by itself: save it with
-            ``step.before_noise.save(path)``.
+        folder: Also write each step's sent update here, as ``step-00001.safetensors``, with notes
+            on the noise; the folder is made if need be. What was before the noise is not written:
+            save it with ``step.before_noise.save(path)``.
         preprocessing: How records became network inputs, to put into the updates.
 
     Attributes:
@@ -149,7 +149,8 @@ class Recorder:
         )
         self.steps.append(step)
         if self._folder is not None:
-            step.sent.save(self._folder / f"step-{step.number:05}.safetensors")
+            path = self._folder / f"step-{step.number:05}.safetensors"
+            step.sent.save(path, notes=step.mechanism.notes())
 
 
 def _names(optimizer: Any, model: nn.Module) -> dict[int, str]:

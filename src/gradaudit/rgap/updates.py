@@ -143,7 +143,7 @@ def prepare(
     module.load_state_dict(loaded.tensors, strict=False)
     while isinstance(model, (nn.DataParallel, nn.parallel.DistributedDataParallel)):
         model = model.module
-    for copy, original in zip(module.modules(), model.modules(), strict=True):
+    for copy, original in zip(loaded.network.modules(), model.modules(), strict=True):
         copy.training = original.training
     try:
         chain = chain_of(module, input_shape or _shape_of(update, module))
