@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -25,6 +27,29 @@ REPEATED = 1 - 1e-5
 # With so few directions missing, random half-spaces in what the others leave overlap theirs well
 # enough to start from, and find records that the moment does not see.
 FEW_MISSING, HALF_SPACES = 16, 64
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """What a round of starts ended in, in whitened coordinates.
+
+    Attributes:
+        directions: Unit vectors, each from one start or several.
+        sides: Their half-spaces: positive where a live neuron looks active.
+        features: Whitened coordinates of half-spaces, for the live rows.
+        link: From a direction to the half-space of its record.
+        known: The directions known before.
+        starts: That ran.
+        cost: Floating-point operations so far.
+    """
+
+    directions: Float[Tensor, "k b"]
+    sides: Float[Tensor, "k l"]
+    features: Float[Tensor, "l d"]
+    link: Float[Tensor, "d b"]
+    known: Float[Tensor, "f b"]
+    starts: int
+    cost: float
 
 
 class HalfSpaceSearch:
@@ -86,18 +111,53 @@ class HalfSpaceSearch:
             found: Directions already in the pool.
             at_most: Starts that the budget still allows.
         """
+        seen = self.candidates(generator, found=found, at_most=at_most)
+        if not len(seen.directions):
+            return Proposals(self._problem.unit_rows[:0], seen.starts, seen.cost)
+        annealing = self._pace.effort.annealing
+        sharp = sharpen(
+            self._rows,
+            seen.features,
+            seen.directions,
+            seen.sides,
+            zeros=self._problem.zeros_needed,
+            link=seen.link,
+            annealing=annealing,
+        )
+        # Several starts end in one direction; twins of near-duplicate records differ by more.
+        unranked = sharp.new_zeros(len(sharp))
+        sharp = sharp[_distinct(sharp, unranked, seen.known, REPEATED, REPEATED)]
+        return Proposals(
+            self.from_whitened(sharp),
+            seen.starts,
+            seen.cost + self._cost(0, len(seen.directions) * annealing.rounds),
+        )
+
+    def candidates(
+        self,
+        generator: torch.Generator,
+        *,
+        found: Float[Tensor, "f b"] | None = None,
+        at_most: int | None = None,
+    ) -> Candidates:
+        """Run one round of starts, and stop short of sharpening what they ended in.
+
+        Args:
+            generator: On the rows' device.
+            found: Directions already known.
+            at_most: Starts that the budget still allows.
+        """
         found = self._problem.unit_rows[:0] if found is None else found
         count = self._pace.starts_after(len(found))
         count = count if at_most is None else min(count, at_most)
-        none = self._problem.unit_rows[:0]
         if len(self._rows) <= self._problem.zeros_needed:
-            return Proposals(none, count, self._cost(count, 0))
+            return self._nothing(count)
         known = found[sparsest_basis(found)] if len(found) else found
         features = self._features(known)
         if features.shape[1] == 0:
-            return Proposals(none, count, self._cost(count, 0))
+            return self._nothing(count)
+        whitened = torch.nn.functional.normalize(known @ self._triangle.T, dim=1).to(self._dtype)
         away = self._away_from(known)
-        known = torch.nn.functional.normalize(known @ self._triangle.T, dim=1).to(self._dtype)
         starts = torch.split(self._starting_points(count, generator), BLOCK)
         link = record_link(self._problem, features, self._triangle)
         effort = self._pace.effort
@@ -108,31 +168,25 @@ class HalfSpaceSearch:
             ]
         )
         sides, score = judge(self._rows, features, link, current, effort.phases[-1].tie)
-        chosen = _distinct(current, score, known, SAME, KNOWN)[: self._pace.sharpened]
+        chosen = _distinct(current, score, whitened, SAME, KNOWN)[: self._pace.sharpened]
         current, sides = current[chosen], sides[chosen]
         if features.shape[1] <= FEW_MISSING:
             more, their_sides = self._from_half_spaces(features, generator)
             current, sides = torch.cat([current, more]), torch.cat([sides, their_sides])
-        sharp = sharpen(
-            self._rows,
-            features,
-            current,
-            sides,
-            zeros=self._problem.zeros_needed,
-            link=link,
-            annealing=effort.annealing,
-        )
-        # Several starts end in one direction; twins of near-duplicate records differ by more.
-        unranked = sharp.new_zeros(len(sharp))
-        sharp = sharp[_distinct(sharp, unranked, known, REPEATED, REPEATED)].to(self._triangle)
-        # Back from whitened coordinates.
-        directions = torch.linalg.solve_triangular(self._triangle, sharp.T, upper=True).T
-        directions = torch.nn.functional.normalize(directions, dim=1)
-        return Proposals(
-            directions,
-            count,
-            self._cost(count * effort.iterations, len(current) * effort.annealing.rounds),
-        )
+        cost = self._cost(count * effort.iterations, 0)
+        return Candidates(current, sides, features, link, whitened, count, cost)
+
+    def _nothing(self, starts: int) -> Candidates:
+        none = self._rows[:0]
+        sides = none.new_zeros(0, len(self._rows))
+        return Candidates(none, sides, self._rows[:, :0], none, none, starts, self._cost(starts, 0))
+
+    def from_whitened(self, directions: Float[Tensor, "k b"]) -> Float[Tensor, "k b"]:
+        """Unit directions, from the coordinates in which the live rows are whitened."""
+        back = torch.linalg.solve_triangular(
+            self._triangle, directions.T.to(self._triangle), upper=True
+        ).T
+        return torch.nn.functional.normalize(back, dim=1)
 
     def _cost(self, iterations: int, rounds: int) -> float:
         """Four products an iteration and as much again for the exponentials; twenty a round."""
