@@ -43,7 +43,7 @@ def test_fits_find_the_class_and_its_weight(classes):
     sample = case(4, classes=classes, labels=[1, 0, 1, classes - 1])
     sample.network.prepare(sample.inputs, None)
     gradients = sample.judge(sample.inputs).gradients
-    fits = fit_classes(sample.network, sample.inputs, gradients)
+    fits = fit(sample, gradients)
     found = best_labels(fits, 1.0)
     assert found.labels.tolist() == [1, 0, 1, classes - 1]
     assert torch.allclose(found.weights, torch.full_like(found.weights, 0.25))
@@ -57,12 +57,60 @@ def test_fits_find_the_class_and_its_weight(classes):
         assert float(wrong.residuals.min()) > 0.1
 
 
+def fit(sample, gradients, sign=1.0):
+    tolerances = torch.full((len(sample.inputs),), 1e-9, dtype=torch.float64)
+    forward = sample.network.forward(sample.inputs)
+    return fit_classes(forward, gradients, sign=sign, tolerances=tolerances)
+
+
+def test_a_sketch_excludes_classes_and_changes_no_decision(monkeypatch):
+    sample = case(6, classes=7)
+    sample.network.prepare(sample.inputs, None)
+    gradients = sample.judge(sample.inputs).gradients
+    sketched = fit(sample, gradients)
+    monkeypatch.setattr("gradaudit.certify.labels.SKETCH_PRODUCTS", 7)
+    whole = fit(sample, gradients)
+    assert bool((whole.weights != 0).all())
+    assert int((sketched.weights != 0).sum()) < whole.weights.numel()
+    # What is excluded is so rightly, and what is not is the same.
+    assert bool((sketched.residuals <= whole.residuals + 1e-12).all())
+    assert best_labels(sketched, 1.0).labels.tolist() == best_labels(whole, 1.0).labels.tolist()
+    excluded = sketched.weights == 0
+    assert bool((whole.residuals[excluded] > 1e-9).all())
+    assert torch.equal(sketched.weights[~excluded], whole.weights[~excluded])
+
+
+@pytest.mark.parametrize("spoil", ["sign", "records"])
+def test_records_that_no_class_explains_are_compared_with_all(spoil):
+    sample = case(4, classes=7)
+    sample.network.prepare(sample.inputs, None)
+    gradients = sample.judge(sample.inputs).gradients
+    if spoil == "records":
+        gradients = gradients.roll(1, dims=1)
+    fits = fit(sample, gradients, sign=-1.0 if spoil == "sign" else 1.0)
+    assert bool((fits.weights != 0).all())
+
+
+def test_what_cannot_be_differentiated_twice_is_compared_with_all(monkeypatch):
+    def refuse(*_):
+        raise RuntimeError("the derivative of this backward pass is not implemented")
+
+    sample = case(4, classes=7)
+    sample.network.prepare(sample.inputs, None)
+    gradients = sample.judge(sample.inputs).gradients
+    expected = best_labels(fit(sample, gradients), 1.0)
+    monkeypatch.setattr("gradaudit.certify.forward.Forward.output_changes", refuse)
+    fits = fit(sample, gradients)
+    assert bool((fits.weights != 0).all())
+    assert best_labels(fits, 1.0).labels.tolist() == expected.labels.tolist()
+
+
 def test_many_classes_run_in_parts(monkeypatch):
     sample = case(3, classes=7)
     sample.network.prepare(sample.inputs, None)
     gradients = sample.judge(sample.inputs).gradients
-    whole = fit_classes(sample.network, sample.inputs, gradients)
+    whole = fit(sample, gradients)
     monkeypatch.setattr("gradaudit.certify.labels.LARGEST_RUN", 4)
-    parts = fit_classes(sample.network, sample.inputs, gradients)
+    parts = fit(sample, gradients)
     assert torch.allclose(parts.residuals, whole.residuals, atol=1e-12)
     assert parts.weights.shape == (7, 3)

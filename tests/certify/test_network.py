@@ -22,7 +22,8 @@ def test_gradients_are_those_of_autograd():
     weight = sample.update.gradient["fc1.weight"]
     assert torch.allclose(each.T @ sample.inputs / 4, weight, atol=1e-14)
     assert torch.allclose(each.sum(0) / 4, sample.update.gradient["fc1.bias"], atol=1e-14)
-    pairs = network.full_gradient(sample.inputs, labels, torch.full((4,), 0.25).double())
+    forward = network.forward(sample.inputs)
+    pairs = forward.full_gradient(labels, torch.full((4,), 0.25).double())
     assert set(pairs) == set(sample.update.gradient)
     for mine, theirs in pairs.values():
         assert torch.allclose(mine, theirs, atol=1e-14)
@@ -37,7 +38,7 @@ def test_the_given_model_is_not_touched():
     network.prepare(sample.inputs, None)
     assert all(not bool(p.any()) and p.dtype == torch.float32 for p in model.parameters())
     assert model.training
-    assert network.classes(sample.inputs) == 10
+    assert network.forward(sample.inputs).classes == 10
 
 
 def test_an_interior_layer_is_no_place_for_records():

@@ -5,7 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 
-from gradaudit.linear.null_space import masked_null_vectors, null_vectors
+from gradaudit.linear.null_space import (
+    masked_null_vectors,
+    null_vectors,
+    without_null_vector,
+)
 from gradaudit.linear.refine import null_vector
 from linear.planted import gaussian, seeded
 
@@ -70,6 +74,25 @@ def test_masks_choose_rows():
 def test_blocks_change_nothing(monkeypatch):
     rows, chosen = gaussian(60, 12, 0), (gaussian(9, 60, 1) > 0).double()
     whole = masked_null_vectors(rows, chosen)
-    monkeypatch.setattr("gradaudit.linear.null_space.BLOCK_ENTRIES", 2 * rows.numel())
+    monkeypatch.setattr("gradaudit.linear.null_space.BLOCK_ENTRIES", 2 * rows.shape[1] ** 2)
+    monkeypatch.setattr("gradaudit.linear.grams.GATHERED_ENTRIES", rows.shape[1])
     parts = masked_null_vectors(rows, chosen)
     assert all(torch.allclose(one, other) for one, other in zip(whole, parts, strict=True))
+
+
+@pytest.mark.parametrize("dimension", [0, 1, 2])
+@pytest.mark.parametrize("known", [False, True])
+def test_a_cholesky_factor_excludes_further_null_vectors(dimension, known):
+    rows, kernel = with_kernel(6, 70, 40, dimension=max(dimension, 1))
+    if not dimension:
+        rows = rows + kernel.mT
+    limits = torch.full((6,), 1e-6, dtype=torch.float64)
+    excluded = without_null_vector(rows, limits, known=kernel[..., 0] if known else None)
+    assert excluded.tolist() == [dimension <= int(known)] * 6
+
+
+def test_no_known_vector_makes_a_plane_pass():
+    rows, _ = with_kernel(6, 70, 40, dimension=2)
+    limits = torch.full((6,), 1e-6, dtype=torch.float64)
+    other = torch.nn.functional.normalize(gaussian(6, 40, 1), dim=1)
+    assert not bool(without_null_vector(rows, limits, known=other).any())

@@ -8,6 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from gradaudit.certify.curvature import curvature
+from gradaudit.certify.forward import Forward
 from gradaudit.certify.labels import Labelling, best_labels, count_copies, fit_classes
 from gradaudit.certify.layer import LayerEvidence
 from gradaudit.certify.network import Network
@@ -57,7 +58,8 @@ class NetworkJudge:
         noise = RESIDUAL_FACTOR * found.relative_noise
         rounding = GRADIENT_ROUNDINGS * problem.observed_eps
         self._tolerances = (noise + rounding).clamp(max=GRADIENT_RELATIVE_LIMIT)
-        fits = fit_classes(network, records, found.gradients)
+        forward = network.forward(records)
+        fits = fit_classes(forward, found.gradients, sign=sign, tolerances=self._tolerances)
         self._read(best_labels(fits, sign), total)
         self._swapped = False
         if not self.all_matched or not self._whole:
@@ -65,7 +67,7 @@ class NetworkJudge:
             self._swapped = self.all_matched and self._copies is not None and self._whole
             if not self._swapped:
                 self._read(best_labels(fits, sign), total)
-        self._check = self._full_gradient_check()
+        self._check = self._full_gradient_check(forward)
 
     def _read(self, labelling: Labelling, total: float | None) -> None:
         self._labelling = labelling
@@ -200,12 +202,10 @@ class NetworkJudge:
     def _complete(self) -> bool:
         return self._check is not None and self._check.passed and self._whole
 
-    def _full_gradient_check(self) -> Check | None:
+    def _full_gradient_check(self, forward: Forward) -> Check | None:
         if not self.all_matched:
             return None
-        pairs = self._network.full_gradient(
-            self._records, self._labelling.labels, self._labelling.weights
-        ).values()
+        pairs = forward.full_gradient(self._labelling.labels, self._labelling.weights).values()
         difference = sum(float((mine - theirs).square().sum()) for mine, theirs in pairs)
         total = sum(float(theirs.square().sum()) for _, theirs in pairs)
         residual = (difference / total) ** 0.5 if total else float("inf")

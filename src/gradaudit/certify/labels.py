@@ -5,14 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from gradaudit.certify.network import Network
+from gradaudit.certify.forward import Forward
 from gradaudit.linear.tolerances import COPIES_TOLERANCE, LARGEST_COPIES
 
-# Records of all classes that the network runs at once.
+# Records of all classes whose losses are differentiated at once.
 LARGEST_RUN = 4096
+# Directions of a sketch: with fewer than two any gradients are parallel. It takes a product
+# backwards for both, two forwards, and at least one more backwards for the class that is left.
+PROBES, SKETCH_PRODUCTS = 2, 4
+# A class is excluded only by so many tolerances, and by more than the sketch's own rounding.
+SKETCH_FACTOR, SKETCH_ROUNDING = 10.0, 1e-8
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,7 +28,8 @@ class Fits:
         weights: What the class's gradient is multiplied by in the update: copies over batch size,
             times the update's factor (1 for a mean gradient, minus the learning rate for a
             difference of weights). Of either sign.
-        residuals: Relative difference that remains.
+        residuals: Relative difference that remains. Of a class that is excluded, a lower bound; its
+            weight is then zero.
     """
 
     weights: Float[Tensor, "c b"]
@@ -49,30 +55,77 @@ class Labelling:
 
 
 def fit_classes(
-    network: Network, records: Float[Tensor, "b n"], gradients: Float[Tensor, "m b"]
+    forward: Forward,
+    gradients: Float[Tensor, "m b"],
+    *,
+    sign: float,
+    tolerances: Float[Tensor, " b"],
 ) -> Fits:
     """Compare every record's observed dL/dZ with that of every class.
 
+    A class whose gradient differs from the observed one even in the few directions of a sketch
+    differs by as much at least. What a class leaves is worked out where the sketch does not say
+    enough, and for all classes of a record that none of them explains.
+
     Args:
-        network: Prepared for these records.
-        records: One a row.
+        forward: The network's pass for these records.
         gradients: Observed dL/dZ, one record a column.
+        sign: 1 for a gradient, -1 for a difference of weights.
+        tolerances: Residuals up to which a class explains a record.
     """
     observed = gradients.T
-    size = len(records)
-    step = max(1, LARGEST_RUN // size)
-    count = network.classes(records)
-    weights, residuals = [], []
-    for first in range(0, count, step):
-        classes = torch.arange(first, min(first + step, count), device=records.device)
-        labels = classes.repeat_interleave(size)
-        own = network.activation_gradients(records.repeat(len(classes), 1), labels)
-        own = own.reshape(len(classes), size, -1)
-        square = own.square().sum(2)
-        weight = (observed * own).sum(2) / square.clamp(min=torch.finfo(square.dtype).tiny)
-        weights.append(weight)
-        residuals.append((observed - weight[..., None] * own).norm(dim=2))
-    return Fits(torch.cat(weights), torch.cat(residuals) / observed.norm(dim=1))
+    residuals = _lower_bounds(forward, observed)
+    weights = torch.zeros_like(residuals)
+    done = torch.zeros_like(residuals, dtype=torch.bool)
+
+    def work_out(pending: Bool[Tensor, "c b"]) -> None:
+        while bool(pending.any()):
+            # The next class of every record: one product backwards for all of them.
+            labels = pending.to(torch.uint8).argmax(0)
+            weight, rest = _fit(observed, forward.activation_gradients(labels))
+            weights.scatter_(0, labels[None], weight[None])
+            residuals.scatter_(0, labels[None], (rest / observed.norm(dim=1))[None])
+            done.scatter_(0, labels[None], True)
+            pending = pending & ~done
+
+    work_out(residuals <= (SKETCH_FACTOR * tolerances).clamp(min=SKETCH_ROUNDING))
+    explained = done & (residuals <= tolerances) & (weights * sign > 0)
+    work_out(~done & ~explained.any(0))
+    return Fits(weights, residuals)
+
+
+def _lower_bounds(forward: Forward, observed: Float[Tensor, "b m"]) -> Float[Tensor, "c b"]:
+    """What each class leaves of the observed gradients along a few directions alone."""
+    size, classes = len(observed), forward.classes
+    nothing = observed.new_zeros(classes, size)
+    if classes <= SKETCH_PRODUCTS:
+        return nothing
+    generator = torch.Generator().manual_seed(0)
+    probes = torch.randn(observed.shape[1], PROBES, generator=generator, dtype=torch.float64)
+    probes = torch.linalg.qr(probes.to(observed)).Q
+    try:
+        changes = forward.output_changes(probes.T)
+    except RuntimeError:
+        # Not everything can be differentiated twice (fused attention cannot): then every class is
+        # worked out.
+        return nothing
+    parts = []
+    for block in torch.split(
+        torch.arange(classes, device=observed.device), max(1, LARGEST_RUN // size)
+    ):
+        slopes = forward.loss_slopes(block[:, None].expand(-1, size))
+        own = (slopes[None] * changes[:, None]).flatten(3).sum(3).permute(1, 2, 0)
+        parts.append(_fit(observed @ probes, own)[1])
+    return torch.cat(parts) / observed.norm(dim=1)
+
+
+def _fit(
+    observed: Float[Tensor, "b d"], own: Float[Tensor, "*c b d"]
+) -> tuple[Float[Tensor, "*c b"], Float[Tensor, "*c b"]]:
+    """The weight of each gradient that leaves least of the observed one, and the norm it leaves."""
+    square = own.square().sum(-1).clamp(min=torch.finfo(own.dtype).tiny)
+    weight = (observed * own).sum(-1) / square
+    return weight, (observed - weight[..., None] * own).norm(dim=-1)
 
 
 def best_labels(fits: Fits, sign: float) -> Labelling:

@@ -10,10 +10,17 @@ from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 from torch.func import functional_call
 
+from gradaudit.certify.forward import Forward
 from gradaudit.errors import GradauditError, InputError
 from gradaudit.models.loaded import load_model
 from gradaudit.models.losses import Loss, get_loss
 from gradaudit.update import Update, strip_wrappers
+
+# Records that show which input shape the network takes; whether all of them reach the layer
+# unchanged is seen when they are run.
+PREPARED_RECORDS = 2
+
+_CHANGED = "the records do not reach it unchanged from the network's input"
 
 
 class NetworkMismatchError(GradauditError):
@@ -69,20 +76,20 @@ class Network:
             NetworkMismatchError: In none; the layer is not the first, or the network transforms
                 its input.
         """
-        width = records.shape[1]
+        width, some = records.shape[1], records[:PREPARED_RECORDS]
         shapes: list[tuple[int, ...]] = [(width,)]
         if image_shape is not None and math.prod(image_shape) == width:
             shapes.insert(0, tuple(image_shape))
-        failure = "the records do not reach it unchanged from the network's input"
+        failure = _CHANGED
         for shape in shapes:
             try:
-                outputs, reached, output = self._run(records, shape)
+                outputs, reached, output = self._run(some, shape)
             except NetworkMismatchError:
                 raise
             except Exception as error:  # the user's forward may raise anything on a wrong shape
                 failure = f"the network does not take inputs of shape {shape} ({error})"
                 continue
-            if reached.reshape(len(reached), -1).equal(records) and output.ndim == 2:
+            if reached.reshape(len(reached), -1).equal(some) and output.ndim == 2:
                 self._check_loss(outputs)
                 self._shape = shape
                 return
@@ -100,50 +107,37 @@ class Network:
                 f"{tuple(outputs.shape)}; name the loss it is trained with"
             ) from error
 
-    def classes(self, records: Float[Tensor, "b n"]) -> int:
-        """How many labels can be told apart: outputs, or two for a single logit."""
-        outputs = self._run(records[:1], self._input_shape())[0]
-        count = outputs.reshape(1, -1).shape[1]
-        return 2 if count == 1 else count
+    def forward(self, records: Float[Tensor, "b n"]) -> Forward:
+        """Run the network on records, once for all derivatives.
+
+        Args:
+            records: Inputs of the layer.
+
+        Raises:
+            NetworkMismatchError: They do not reach the layer unchanged.
+        """
+        forward, reached = self._differentiable(records)
+        if not reached.equal(records):
+            raise NetworkMismatchError(f"layer {self.layer!r}: {_CHANGED}")
+        return forward
 
     def activation_gradients(
         self, records: Float[Tensor, "b n"], labels: Shaped[Tensor, b]
     ) -> Float[Tensor, "b m"]:
         """Gradient of each record's own loss at the layer's output."""
-        with torch.inference_mode(False), torch.enable_grad():
-            outputs, _, reached = self._run(
-                records.clone(), self._input_shape(), differentiable=True
-            )
-            total = self.loss(outputs, labels.clone(), reduction="sum")
-            gradient = torch.autograd.grad(total, reached, allow_unused=True)[0]
-        return torch.zeros_like(reached) if gradient is None else gradient
+        return self._differentiable(records)[0].activation_gradients(labels)
 
-    def full_gradient(
-        self,
-        records: Float[Tensor, "b n"],
-        labels: Shaped[Tensor, b],
-        weights: Float[Tensor, b],
-    ) -> dict[str, tuple[Tensor, Tensor]]:
-        """Gradient of the weighted sum of the records' losses beside the observed change.
-
-        Returns:
-            By parameter: (recomputed, observed), both float64.
-        """
-        names = [name for name in self._tensors if name in self._observed]
+    def _differentiable(self, records: Tensor) -> tuple[Forward, Tensor]:
+        """A pass with its graph, and the layer's inputs in it."""
         with torch.inference_mode(False), torch.enable_grad():
-            free = {name: self._tensors[name].detach().requires_grad_() for name in names}
-            inputs = records.clone().reshape(len(records), *self._input_shape())
-            outputs = functional_call(self._model, {**self._tensors, **free}, (inputs,))
-            losses = self.loss(outputs, labels.clone(), reduction="none")
-            total = (losses * weights.clone()).sum()
-            gradients = torch.autograd.grad(total, list(free.values()), allow_unused=True)
-        return {
-            name: (
-                torch.zeros_like(free[name]) if gradient is None else gradient,
-                self._observed[name].to(free[name]),
-            )
-            for name, gradient in zip(names, gradients, strict=True)
-        }
+            free = {
+                name: self._tensors[name].detach().requires_grad_()
+                for name in self._tensors
+                if name in self._observed
+            }
+            outputs, entered, reached = self._run(records.clone(), self._input_shape(), free)
+        forward = Forward(outputs, reached, free, self._observed, self.loss)
+        return forward, entered.detach().reshape(len(records), -1)
 
     def _input_shape(self) -> tuple[int, ...]:
         if self._shape is None:
@@ -151,9 +145,12 @@ class Network:
         return self._shape
 
     def _run(
-        self, records: Tensor, shape: tuple[int, ...], *, differentiable: bool = False
+        self, records: Tensor, shape: tuple[int, ...], free: dict[str, Tensor] | None = None
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Network outputs, and the layer's input and output."""
+        """Network outputs, and the layer's input and output; with parameters to differentiate by.
+
+        The layer's own are among these, so that its output is differentiable.
+        """
         seen: list[tuple[Tensor, Tensor]] = []
 
         def look(_: nn.Module, arguments: tuple[Tensor, ...], output: Tensor) -> None:
@@ -162,9 +159,7 @@ class Network:
         handle = self._module.register_forward_hook(look)
         try:
             inputs = records.reshape(len(records), *shape)
-            if differentiable:
-                inputs = inputs.detach().clone().requires_grad_()
-            outputs = functional_call(self._model, self._tensors, (inputs,))
+            outputs = functional_call(self._model, {**self._tensors, **(free or {})}, (inputs,))
         finally:
             handle.remove()
         if len(seen) != 1:

@@ -145,14 +145,16 @@ def _by_network(
     sign: float,
 ) -> dict[int, dict[str, Any]]:
     """By place of the records that rows determine: what the network adds to their evidence."""
-    fits = best_labels(
-        fit_classes(network, records[determined], rows.gradients[:, determined]), sign
-    )
     noise = RESIDUAL_FACTOR * rows.relative_noise[determined]
-    tolerances = noise + GRADIENT_ROUNDINGS * problem.observed_eps
+    rounding = GRADIENT_ROUNDINGS * problem.observed_eps
+    tolerances = (noise + rounding).clamp(max=GRADIENT_RELATIVE_LIMIT)
+    forward = network.forward(records[determined])
+    fits = best_labels(
+        fit_classes(forward, rows.gradients[:, determined], sign=sign, tolerances=tolerances), sign
+    )
     found = {}
     for number, place in enumerate(determined):
-        tolerance = min(float(tolerances[number]), GRADIENT_RELATIVE_LIMIT)
+        tolerance = float(tolerances[number])
         residual, rival = float(fits.residuals[number]), float(fits.rivals[number])
         record, label, error = records[place], fits.labels[number], float("inf")
         if residual > tolerance:

@@ -10,8 +10,9 @@ from jaxtyping import Bool, Float, Int
 from scipy.stats import poisson
 from torch import Tensor
 
+from gradaudit.linear.grams import BLOCK_ENTRIES, gather_rows
 from gradaudit.linear.half_space import plausible
-from gradaudit.linear.null_space import masked_null_vectors
+from gradaudit.linear.null_space import masked_null_vectors, without_null_vector
 from gradaudit.linear.problem import Problem, Setting
 from gradaudit.linear.tolerances import (
     ACTIVE_TOLERANCES,
@@ -29,6 +30,8 @@ SOFT_MISMATCH_RATE = 1e-6
 # A second direction in which a record's zeros vanish would have a squared sine below these.
 KERNEL_GAP = 1e-10
 KERNEL_CONTRAST = 100.0
+# Rows, in units of the batch size, of which most records' zeros show this already.
+PLAIN_ROWS = 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,7 +133,7 @@ def examine_pattern(
         hard=hard.sum(1),
         soft=soft.sum(1),
         soft_allowed=tuple(int(n) for n in np.atleast_1d(poisson.isf(SOFT_MISMATCH_RATE, chance))),
-        determined=_determined(problem, small & ~predicted if by_gradient else small),
+        determined=_determined(problem, directions, small & ~predicted if by_gradient else small),
     )
 
 
@@ -170,7 +173,9 @@ def _chance_zeros(
     return torch.nan_to_num(expected, nan=0.0, posinf=torch.inf).minimum(active.sum(1))
 
 
-def _determined(problem: Problem, small: Bool[Tensor, "r p"]) -> Bool[Tensor, " r"]:
+def _determined(
+    problem: Problem, directions: Float[Tensor, "r b"], small: Bool[Tensor, "r p"]
+) -> Bool[Tensor, " r"]:
     """Whether the entries that vanish for a record do so for one direction alone.
 
     Where another record's support lies within its own, a sum of the two vanishes as well. Only
@@ -184,17 +189,52 @@ def _determined(problem: Problem, small: Bool[Tensor, "r p"]) -> Bool[Tensor, " 
     small = small & problem.live
     norms = torch.where(problem.live, problem.sparse.norm(dim=1), 1.0)
     unit = problem.sparse / norms[:, None]
-    # The smallest is the record's own and shows the noise; the next is another direction's.
-    _, first, second = masked_null_vectors(unit, small.to(unit))
-    determined = second > KERNEL_CONTRAST * first + KERNEL_GAP
     # Of near-duplicates the difference can be all noise, whose entries are no zeros. Squares of
-    # what the noise makes of the direction that suffers most from it, against the eigenvalue, a
-    # share of the Gram matrix's norm, which is its trace over sqrt(b) at least:
+    # what the noise makes of the direction that suffers most from it:
     worst = problem.zero_tolerance(torch.linalg.svd(problem.noise_shape).Vh[:1])
     blurred = small.to(unit) @ (ACTIVE_TOLERANCES * worst[0] / norms).square()
-    doubtful = determined & (second * small.sum(1) <= blurred * size**0.5)
+    determined = _plainly_determined(unit, directions, small, blurred)
+    open_ = torch.nonzero(~determined)[:, 0]
+    if not len(open_):
+        return determined
+    small, blurred = small[open_], blurred[open_]
+    # The smallest is the record's own and shows the noise; the next is another direction's.
+    _, first, second = masked_null_vectors(unit, small.to(unit))
+    alone = second > KERNEL_CONTRAST * first + KERNEL_GAP
+    # The squares against the eigenvalue, a share of the Gram matrix's norm, which is its trace over
+    # sqrt(b) at least:
+    doubtful = alone & (second * small.sum(1) <= blurred * size**0.5)
     for index in torch.nonzero(doubtful)[:, 0].tolist():
         other = torch.linalg.svd(unit[small[index]], full_matrices=False).Vh[-2:-1]
         clear = problem.pattern(other)[1][0] & small[index]
-        determined[index] = bool(clear.any())
+        alone[index] = bool(clear.any())
+    determined[open_] = alone
     return determined
+
+
+def _plainly_determined(
+    unit: Float[Tensor, "p b"],
+    directions: Float[Tensor, "r b"],
+    small: Bool[Tensor, "r p"],
+    blurred: Float[Tensor, " r"],
+) -> Bool[Tensor, " r"]:
+    """Records for which some of the rows that vanish allow no other direction already.
+
+    By bounds on the criteria of `_determined`: the first eigenvalue is no more than what the
+    record's own direction gives, and the norm of a Gram matrix of unit rows no more than their
+    number. A fraction of the rows is a fraction of the work.
+    """
+    size = unit.shape[1]
+    own = ((directions @ unit.T).square() * small).sum(1)
+    limits = KERNEL_CONTRAST * own + KERNEL_GAP * small.sum(1) + blurred * size**0.5
+    count = min(PLAIN_ROWS * size, len(unit))
+    order = small.to(torch.uint8).sort(dim=1, descending=True, stable=True).indices[:, :count]
+    plain = small.sum(1) >= count
+    step = max(1, BLOCK_ENTRIES // (count * size))
+    alone = [
+        without_null_vector(gather_rows(unit, places), limit, known=own_direction)
+        for places, limit, own_direction in zip(
+            *(torch.split(part, step) for part in (order, limits, directions)), strict=True
+        )
+    ]
+    return plain & torch.cat(alone)

@@ -6,6 +6,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from gradaudit.linear.null_space import masked_null_vectors
 from gradaudit.linear.problem import Problem, Setting
 
 # Missing directions that are solved for; with more, the patterns are no longer few.
@@ -15,8 +16,6 @@ LARGEST_MISSING = 2
 LARGEST_WORK = 2e9
 # Patterns whose rows come nearest to having a common null vector are proposed.
 PROPOSED = 8
-# Patterns judged at once.
-BLOCK = 1024
 
 
 def completions(problem: Problem, directions: Float[Tensor, "k b"]) -> Float[Tensor, "j b"]:
@@ -63,20 +62,13 @@ def _representatives(loads: Float[Tensor, "l d"]) -> Float[Tensor, "d c"]:
 
 
 def _null_vectors(problem: Problem, inactive: Bool[Tensor, "c l"]) -> Float[Tensor, "j b"]:
-    """Smallest eigenvectors of the patterns whose inactive rows are nearest to rank b - 1."""
+    """Null vectors of the patterns whose inactive rows are nearest to rank b - 1."""
     rows = problem.unit_rows
     inactive = inactive[inactive.sum(1) > problem.zeros_needed]
-    outer = (rows[:, :, None] * rows[:, None, :]).flatten(1)
-    defects, vectors = [], []
-    for block in torch.split(inactive, BLOCK):
-        gram = (block.to(rows.dtype) @ outer).reshape(len(block), *rows.shape[1:], -1)
-        values, vector = torch.linalg.eigh(gram)
-        defects.append(values[:, 0] / values[:, -1])
-        vectors.append(vector[:, :, 0])
-    if not defects:
-        return rows.new_zeros(0, rows.shape[1])
-    best = torch.cat(defects).argsort()[:PROPOSED]
-    return torch.cat(vectors)[best]
+    if not len(inactive):
+        return rows[:0]
+    vectors, defects, _ = masked_null_vectors(rows, inactive.to(rows))
+    return vectors[defects.argsort()[:PROPOSED]]
 
 
 def repairs(problem: Problem, directions: Float[Tensor, "b b"]) -> Float[Tensor, "j b"]:

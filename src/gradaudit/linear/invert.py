@@ -24,7 +24,7 @@ from gradaudit.theory import coupon_collector
 # Why a search ended that would find nothing with more time either.
 NOTHING_LEFT = "everything was tried"
 # Arithmetic without a find after which a search is charged double, and as much again for each more.
-PATIENCE = 5e10
+PATIENCE = 5e9
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
-from gradaudit.linear.grams import BLOCK_ENTRIES
+from gradaudit.linear.grams import BLOCK_ENTRIES, subset_grams
 
 # Solves with the nearly singular Gram matrix; each multiplies the null vector's share by the
 # ratio of the second eigenvalue to the shift.
@@ -60,16 +60,47 @@ def masked_null_vectors(rows: Float[Tensor, "l b"], chosen: Float[Tensor, "k l"]
         >>> vectors.abs().round(decimals=9).tolist()
         [[0.0, 1.0, 0.0]]
     """
-    parts = []
-    # Most subsets are half of the rows: gathered, they are half of the work that masked ones are.
-    most = int(chosen.sum(1).max()) if len(chosen) else 0
-    step = max(1, BLOCK_ENTRIES // max(1, most * rows.shape[1]))
-    for block in torch.split(chosen, step):
-        order = block.argsort(dim=1, descending=True, stable=True)[:, :most]
-        subset = rows[order] * block.gather(1, order)[..., None]
-        parts.append(_kernels(subset.mT @ subset, _gram_product(rows, block)))
+    step = max(1, BLOCK_ENTRIES // max(1, rows.shape[1] ** 2))
+    parts = [
+        _kernels(subset_grams(rows, block), _gram_product(rows, block))
+        for block in torch.split(chosen, step)
+    ]
     vectors, first, second = zip(*parts, strict=True)
     return torch.cat(vectors), torch.cat(first), torch.cat(second)
+
+
+def without_null_vector(
+    rows: Float[Tensor, "k r b"],
+    above: Float[Tensor, " k"],
+    *,
+    known: Float[Tensor, "k b"] | None = None,
+) -> Bool[Tensor, " k"]:
+    r"""Whether sets of rows surely have no null vector, or none besides a known one.
+
+    :math:`A - \tau I` has a Cholesky factor where every eigenvalue of the Gram matrix A is above
+    :math:`\tau`; more rows only raise them. And :math:`A + c\, q q^T` has no more eigenvalues below
+    :math:`\tau` than A less one, whatever q: where it has none, A has one at most. No solve is
+    needed.
+
+    Args:
+        rows: Sets of rows, float64.
+        above: :math:`\tau`, well above the rounding of the Gram matrix.
+        known: q, unit vectors; a null vector that is known to be there.
+
+    Example:
+        >>> rows = torch.tensor([[[1.0, 0.0], [0.0, 2.0]], [[1.0, 0.0], [2.0, 0.0]]]).double()
+        >>> limits = torch.tensor([1e-6, 1e-6]).double()
+        >>> without_null_vector(rows, limits).tolist()
+        [True, False]
+        >>> without_null_vector(rows, limits, known=torch.eye(2).double()[[1, 1]]).tolist()
+        [True, True]
+    """
+    gram = rows.mT @ rows
+    if known is not None:
+        trace = gram.diagonal(dim1=1, dim2=2).sum(1)
+        gram = gram + trace[:, None, None] * known[:, :, None] * known[:, None, :]
+    eye = torch.eye(gram.shape[1]).to(gram)
+    return torch.linalg.cholesky_ex(gram - above[:, None, None] * eye).info == 0
 
 
 def _gram_product(rows: Tensor, block: Tensor) -> Callable[[Tensor], Tensor]:

@@ -6,6 +6,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from gradaudit.linear.grams import gather_rows
 from gradaudit.linear.null_space import masked_null_vectors, null_vectors
 from gradaudit.linear.problem import Problem
 
@@ -44,7 +45,7 @@ def exact_directions(
     fewest = (proposals @ rows.T).abs().topk(problem.zeros_needed, dim=1, largest=False).indices
     chosen = torch.zeros(len(proposals), len(rows), dtype=torch.bool, device=rows.device)
     chosen.scatter_(1, fewest, True)
-    null, _, second = null_vectors(problem.weighed_rows[fewest])
+    null, _, second = null_vectors(gather_rows(problem.weighed_rows, fewest))
     # Rows of few active records are parallel to each other, and the fewest need not suffice.
     for index in torch.nonzero(second <= KERNEL_GAP**2)[:, 0].tolist():
         chosen[index] = _smallest(rows, proposals[index], problem.zeros_needed, needed)
@@ -125,7 +126,7 @@ def purify(
     # tolerance: one false zero among a hundred would bend the null vector.
     most = max(minimum_zeros, problem.zeros_needed)
     order = (proposals @ rows.T).abs().topk(min(most, len(rows)), dim=1, largest=False).indices
-    vectors, first, second = null_vectors(rows[order])
+    vectors, first, second = null_vectors(gather_rows(rows, order))
     single = (first < GRAM_GAP) & (second > GRAM_GAP)
     pure = [vectors[single]]
     unclear = ~single

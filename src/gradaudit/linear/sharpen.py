@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.functional import normalize, pad
 
 from gradaudit.linear.conjugate import conjugate_gradient
-from gradaudit.linear.grams import BLOCK_ENTRIES
+from gradaudit.linear.grams import BLOCK_ENTRIES, gather_rows
 from gradaudit.linear.logistic import newton_step
 from gradaudit.linear.null_space import null_vectors
 
@@ -147,7 +147,7 @@ def sharp_directions(
     smallest = (directions @ unit_rows.T).abs().topk(zeros, dim=1, largest=False).indices
     wide = unit_rows.to(torch.float64)
     blocks = torch.split(smallest, max(1, BLOCK_ENTRIES // (zeros * directions.shape[1])))
-    parts = [null_vectors(wide[block]) for block in blocks]
+    parts = [null_vectors(gather_rows(wide, block)) for block in blocks]
     vectors, first, second = (torch.cat(part) for part in zip(*parts, strict=True))
     return (first < SHARP) & (second > SHARP), vectors.to(directions)
 
