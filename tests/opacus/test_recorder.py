@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from gradaudit import audit
 from gradaudit.capture import load_update
 from gradaudit.errors import InputError, MissingExtraError
-from gradaudit.opacus import Recorder
+from gradaudit.opacus import PrivateStep, Recorder
 from gradaudit.tensorfile import read_tensors
 
 pytest.importorskip("opacus.optimizers")
@@ -71,6 +71,21 @@ def test_the_sum_is_that_of_clipped_gradients(private, bound, shares, reduction,
     assert step.batch_size == (8 if mode == "hooks" else None)
 
 
+def assert_noise_as_stated(steps: list[PrivateStep]) -> None:
+    """A chi-squared test of the noise over all steps; fails by chance once in 10^9 runs."""
+    total, count = 0.0, 0
+    for step in steps:
+        assert step.sent.noise == step.mechanism.noise > 0
+        for name, gradient in step.sent.gradient.items():
+            noise = (gradient - step.before_noise.gradient[name]) / step.sent.noise
+            total += float(noise.square().sum())
+            count += noise.numel()
+    low, high = chi2.ppf([5e-10, 1 - 5e-10], count)
+    # A formula without adaptive clipping's correction is off by 1.5, squared; others by more.
+    assert high / low < 1.2
+    assert low < total < high
+
+
 def test_the_weights_are_those_before_the_step(private):
     run = private(noise_multiplier=1.0)
     before = {k: t.clone() for k, t in run.plain.state_dict().items()}
@@ -101,23 +116,22 @@ def test_the_weights_are_those_before_the_step(private):
     ids=["flat", "sum", "per_layer", "ghost", "adaptive"],
 )
 def test_the_noise_is_as_large_as_stated(private, options):
-    """A chi-squared test of the noise over all steps; fails by chance once in 10^9 runs."""
     run = private(noise_multiplier=1.5, seed=3, **options)
     with Recorder(run.optimizer, run.model) as recorder:
         run.train()
         run.train()
     assert len(recorder.steps) == 6
-    total, count = 0.0, 0
-    for step in recorder.steps:
-        assert step.sent.noise == step.mechanism.noise > 0
-        for name, gradient in step.sent.gradient.items():
-            noise = (gradient - step.before_noise.gradient[name]) / step.sent.noise
-            total += float(noise.square().sum())
-            count += noise.numel()
-    low, high = chi2.ppf([5e-10, 1 - 5e-10], count)
-    # A factor of 1.5 or less would be seen: that is what a wrong formula is off by.
-    assert high / low < 1.5**2
-    assert low < total < high
+    assert_noise_as_stated(recorder.steps)
+
+
+def test_the_noise_of_adaptive_ghost_clipping(private):
+    """Its module sets a multiplier for the noise, and leaves the accountant's as it is."""
+    run = private(noise_multiplier=1.5, seed=3, grad_sample_mode="ghost")
+    run.optimizer._adjusted_noise_multiplier = 2.5
+    with Recorder(run.optimizer, run.model) as recorder:
+        run.train()
+    assert recorder.steps[0].mechanism.noise_multiplier == 2.5
+    assert_noise_as_stated(recorder.steps)
 
 
 def test_poisson_batches_are_counted(private):
