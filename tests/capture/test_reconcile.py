@@ -40,3 +40,8 @@ def test_tied_weights_are_dropped_only_where_they_are_the_same():
 def test_equal_tensors_that_have_weights_stay():
     observed = {name: torch.zeros_like(tensor) for name, tensor in WEIGHTS.items()}
     assert set(reconcile_names(observed, WEIGHTS)) == set(WEIGHTS)
+
+
+def test_many_unknown_names_are_no_tied_weights():
+    copies = {f"copy{i}": WEIGHTS["fc.weight"].clone() for i in range(17)}
+    assert set(reconcile_names(WEIGHTS | copies, WEIGHTS)) == {*WEIGHTS, *copies}

@@ -9,6 +9,9 @@ from torch import Tensor
 
 from gradaudit.update import outer_prefix
 
+# A network ties its embedding to one or two layers; each name costs a comparison with all others.
+MAX_TIED = 16
+
 
 def reconcile_names(
     observed: Mapping[str, Tensor], weights: Mapping[str, Tensor]
@@ -37,7 +40,11 @@ def reconcile_names(
         return {prefix + name: tensor for name, tensor in observed.items()}
     if prefix := _inner_prefix(observed, weights):
         return {name.removeprefix(prefix): tensor for name, tensor in observed.items()}
-    return {n: t for n, t in observed.items() if n in weights or not _is_tied(t, observed, weights)}
+    unknown = [name for name in observed if name not in weights]
+    if len(unknown) > MAX_TIED:
+        return dict(observed)
+    tied = {name for name in unknown if _is_tied(observed[name], observed, weights)}
+    return {name: tensor for name, tensor in observed.items() if name not in tied}
 
 
 def _inner_prefix(observed: Mapping[str, Tensor], weights: Mapping[str, Tensor]) -> str:
@@ -45,14 +52,11 @@ def _inner_prefix(observed: Mapping[str, Tensor], weights: Mapping[str, Tensor])
     first = next(iter(observed))
     prefixes = {first[: -len(name)] for name in weights if first.endswith(f".{name}")}
 
-    def fits(prefix: str) -> bool:
-        found = {name: weights.get(name.removeprefix(prefix)) for name in observed}
-        return all(
-            name.startswith(prefix) and weight is not None and weight.shape == observed[name].shape
-            for name, weight in found.items()
-        )
+    def fits(prefix: str, name: str, tensor: Tensor) -> bool:
+        weight = weights.get(name.removeprefix(prefix))
+        return name.startswith(prefix) and weight is not None and weight.shape == tensor.shape
 
-    fitting = [prefix for prefix in prefixes if fits(prefix)]
+    fitting = [p for p in prefixes if all(fits(p, name, t) for name, t in observed.items())]
     return fitting[0] if len(fitting) == 1 else ""
 
 

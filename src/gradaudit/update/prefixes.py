@@ -29,10 +29,11 @@ def outer_prefix(inner: Mapping[str, Tensor], outer: Mapping[str, Tensor]) -> st
         'net.'
     """
     shapes = {name: t.shape for name, t in inner.items() if t.dtype.is_floating_point}
-    first = next(iter(shapes), "")
+    # The longest name lies in the fewest places.
+    longest = max(shapes, key=len, default="")
     if not shapes or shapes.keys() <= outer.keys():
         return ""
-    prefixes = {name[: -len(first)] for name in outer if name.endswith(f".{first}")}
+    prefixes = {name[: -len(longest)] for name in outer if name.endswith(f".{longest}")}
     fitting = [p for p in prefixes if all(_has(outer, p + n, s) for n, s in shapes.items())]
     return fitting[0] if len(fitting) == 1 else ""
 
