@@ -10,6 +10,7 @@ from jaxtyping import Bool, Float, Int
 from scipy.stats import poisson
 from torch import Tensor
 
+from gradaudit.linear.drift import settled
 from gradaudit.linear.grams import BLOCK_ENTRIES, gather_rows
 from gradaudit.linear.half_space import plausible
 from gradaudit.linear.null_space import masked_null_vectors, without_null_vector
@@ -40,7 +41,7 @@ class PatternEvidence:
 
     Attributes:
         zeros: Informative entries that vanish.
-        clear: Which entries have a sign that the records predict beyond doubt.
+        clear: Which entries have a sign that the records predict beyond doubt, in every step.
         hard: Of those, active although predicted inactive (or negative inputs): impossible.
         soft: Of those, vanishing although predicted active: tiny, or structurally zero.
         soft_allowed: How many soft ones the zero tolerance itself explains.
@@ -118,11 +119,12 @@ def examine_pattern(
         informative |= problem.sparse[:, 0] == 0
     small = (values.abs() <= tolerance) & informative
     active = informative & (values.abs() > ACTIVE_TOLERANCES * tolerance)
+    certain = torch.ones_like(small)
     if by_gradient:
-        predicted, clear = _predicted_activity(problem, records, error)
+        predicted, clear, certain = _predicted_activity(problem, records, error)
         if not scale_identified and problem.layer.bias is not None:
             predicted, clear = _separability(problem, directions, active)
-        clear &= informative
+        clear &= informative & certain
     else:
         predicted, clear = values * records.sum(1, keepdim=True) > 0, active
     hard, soft = active & clear & ~predicted, small & clear & predicted
@@ -133,21 +135,26 @@ def examine_pattern(
         hard=hard.sum(1),
         soft=soft.sum(1),
         soft_allowed=tuple(int(n) for n in np.atleast_1d(poisson.isf(SOFT_MISMATCH_RATE, chance))),
-        determined=_determined(problem, directions, small & ~predicted if by_gradient else small),
+        determined=_determined(
+            problem, directions, small & ~predicted & certain if by_gradient else small
+        ),
     )
 
 
 def _predicted_activity(
     problem: Problem, records: Float[Tensor, "r n"], error: Float[Tensor, " r"]
-) -> tuple[Bool[Tensor, "r m"], Bool[Tensor, "r m"]]:
-    """Which neurons W x + bias activates, and which of those signs are beyond doubt."""
+) -> tuple[Bool[Tensor, "r m"], Bool[Tensor, "r m"], Bool[Tensor, "r m"]]:
+    """Which neurons W x + bias activates, which of those signs are beyond doubt, and settled."""
     layer = problem.layer
     before = records @ layer.weight.T
+    drift = records @ layer.weight_gradient.T / 2 if layer.several_steps else None
     if layer.bias is not None:
         before = before + layer.bias
+    if drift is not None and layer.bias is not None and layer.bias_gradient is not None:
+        drift = drift + layer.bias_gradient / 2
     doubt = SIGN_SIGMAS * error[:, None] * layer.weight.norm(dim=1)
     doubt = doubt + SIGN_RELATIVE * before.square().mean(1, keepdim=True).sqrt()
-    return before > 0, before.abs() > doubt
+    return before > 0, before.abs() > doubt, settled(before, drift)
 
 
 def _separability(

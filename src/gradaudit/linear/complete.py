@@ -6,6 +6,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from gradaudit.linear.drift import settled
 from gradaudit.linear.null_space import masked_null_vectors
 from gradaudit.linear.problem import Problem, Setting
 
@@ -46,8 +47,14 @@ def completions(problem: Problem, directions: Float[Tensor, "k b"]) -> Float[Ten
     basis = torch.linalg.svd(directions, full_matrices=True)[2][len(directions) :]
     # Without a bias gradient the bias is left out, as the record's scale against it is unknown.
     loads = problem.activation_map[problem.live, : problem.batch_size] @ basis.T
-    patterns = loads @ _representatives(loads) <= 0
-    return _null_vectors(problem, torch.cat([patterns, ~patterns], dim=1).T)
+    chosen = _representatives(loads)
+    sides = (loads @ chosen).T
+    if problem.activation_drift is None:
+        certain = settled(sides, None)
+    else:
+        drift = problem.activation_drift[problem.live] @ basis.T
+        certain = settled(sides, (drift @ chosen).T)
+    return _null_vectors(problem, torch.cat([(sides <= 0) & certain, (sides > 0) & certain]))
 
 
 def _representatives(loads: Float[Tensor, "l d"]) -> Float[Tensor, "d c"]:

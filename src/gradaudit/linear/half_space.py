@@ -9,6 +9,7 @@ from scipy.optimize import linprog
 from scipy.stats import poisson
 from torch import Tensor
 
+from gradaudit.linear.drift import settled
 from gradaudit.linear.logistic import newton_step
 from gradaudit.linear.problem import Problem, Setting
 
@@ -41,6 +42,8 @@ def plausible(problem: Problem, directions: Float[Tensor, "k b"]) -> Bool[Tensor
     margin decides.
     Entries of active neurons may be so small that the zero tolerance hides them; as many zeros as
     that explains may lie on the wrong side.
+    After several steps of training only neurons count that the separator, taken for the record,
+    settles (see `drift`); the others may have been on either side.
     Sparse input: the input of an inner layer is the output of a ReLU, so that all entries of a
     true column have one sign.
 
@@ -58,6 +61,8 @@ def plausible(problem: Problem, directions: Float[Tensor, "k b"]) -> Bool[Tensor
         return ((values > 0) | ~active).all(1) | ((values < 0) | ~active).all(1)
     judged = (zero | active) & problem.live
     fits, wrong = _separated_by_regression(problem, judged, active)
+    if problem.activation_drift is not None:
+        return fits
     tolerances = problem.zero_tolerance(directions)
     hopeless = wrong > (HOPELESS_SHARE * judged.sum(1)).clamp(min=HOPELESS_ROWS)
     for index in torch.nonzero(~fits & ~hopeless)[:, 0].tolist():
@@ -115,6 +120,18 @@ def _design(problem: Problem) -> tuple[Float[Tensor, "m d"], int]:
     return torch.cat([problem.preactivation_map, bias[:, None]], dim=1), 1
 
 
+def _design_drift(problem: Problem) -> Float[Tensor, "m d"] | None:
+    """Half of what several steps changed the design by."""
+    if problem.activation_drift is None:
+        return None
+    drift = problem.factors.left * (problem.factors.values / 2)
+    if problem.layer.bias is None:
+        return drift
+    bias = problem.layer.bias_gradient
+    moved = torch.zeros_like(drift[:, 0]) if bias is None else bias / 2
+    return torch.cat([drift, moved[:, None]], dim=1)
+
+
 def _separated_by_regression(
     problem: Problem, judged: Bool[Tensor, "k m"], active: Bool[Tensor, "k m"]
 ) -> tuple[Bool[Tensor, " k"], Int[Tensor, " k"]]:
@@ -125,12 +142,14 @@ def _separated_by_regression(
     margin is smaller. A separator is tested in float64.
     """
     design, bounded = _design(problem)
+    drift = _design_drift(problem)
     if bounded:
         # The weight on the bias is positive where one more row, of the bias alone, is active.
         design = torch.cat([design, torch.eye(design.shape[1]).to(design)[-1:]])
         judged, active = (
             torch.nn.functional.pad(mask, (0, 1), value=True) for mask in (judged, active)
         )
+        drift = None if drift is None else torch.nn.functional.pad(drift, (0, 0, 0, 1))
     norms = design.norm(dim=1, keepdim=True)
     design = design / torch.where(norms > 0, norms, 1.0)
     basis, triangle = torch.linalg.qr(design)
@@ -141,13 +160,17 @@ def _separated_by_regression(
     wrong = torch.zeros(len(judged), dtype=torch.int64, device=judged.device)
     if not bool((triangle.diagonal().abs() > 0).all()):
         return found, wrong
+    if drift is not None:
+        drift = drift / torch.where(norms > 0, norms, 1.0) * len(basis) ** 0.5
+        drift = torch.linalg.solve_triangular(triangle, drift, upper=True, left=False)
     weights = ((2 * target - 1) * counts) @ basis * (2.0 / len(basis))
     for step in range(QUICK_STEPS + EXACT_STEPS):
         going = torch.nonzero(~found)[:, 0]
         if not len(going):
             break
         margin = (2 * target[going] - 1) * (weights[going] @ basis.T)
-        margin = torch.where(counts[going] > 0, margin, torch.inf)
+        certain = settled(margin, None if drift is None else weights[going] @ drift.T)
+        margin = torch.where((counts[going] > 0) & certain, margin, torch.inf)
         wrong[going] = (margin <= 0).sum(1)
         separates = margin.amin(1) > SMALLEST_MARGIN * weights[going].norm(dim=1)
         found[going[separates]] = True

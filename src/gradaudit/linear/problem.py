@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 import torch
@@ -40,7 +40,8 @@ class Problem:
     which leaves every direction's zeros where they are and conditions the search better.
 
     Attributes:
-        layer: Weights and gradients, in float64.
+        layer: Weights and gradients, in float64. After several steps the weights are those halfway
+            between the first and the last.
         factors: U, S, V and the noise.
         setting: Which factor is sparse.
         sparse: F, rows in the layer's order.
@@ -55,6 +56,8 @@ class Problem:
         activation_map: Row i is a_i: neuron i is active for the record whose row of Q^-1 is p, up
             to a positive factor, where a_i . p > 0. One more column, for the bias, where no bias
             gradient ties it to the record's scale.
+        activation_drift: From the activation map to either end of local training, its weights
+            being those halfway: (m, b), for all columns but the bias's own. None for one gradient.
         observed_eps: Relative rounding of the coarsest dtype that holds the gradient's entries.
     """
 
@@ -69,6 +72,7 @@ class Problem:
     weighed_rows: Float[Tensor, "l b"]
     preactivation_map: Float[Tensor, "m b"]
     activation_map: Float[Tensor, "m d"]
+    activation_drift: Float[Tensor, "m b"] | None
     observed_eps: float
 
     @property
@@ -132,13 +136,7 @@ def build_problem(layer: LinearLayer, factors: Factors, setting: Setting) -> Pro
         factors: Of its weight gradient.
         setting: Which factor to treat as sparse.
     """
-    wide = LinearLayer(
-        layer.name,
-        layer.weight.to(torch.float64),
-        None if layer.bias is None else layer.bias.to(torch.float64),
-        layer.weight_gradient.to(torch.float64),
-        None if layer.bias_gradient is None else layer.bias_gradient.to(torch.float64),
-    )
+    wide = _halfway(layer)
     by_rows = setting is Setting.SPARSE_GRADIENT
     sparse = factors.left if by_rows else factors.right
     norms = sparse.norm(dim=1, keepdim=True)
@@ -162,8 +160,39 @@ def build_problem(layer: LinearLayer, factors: Factors, setting: Setting) -> Pro
         weighed_rows=unit_rows / (1 + relative / relative.median()) if len(relative) else unit_rows,
         preactivation_map=preactivation_map,
         activation_map=_activation_map(wide, factors, preactivation_map),
+        activation_drift=_activation_drift(wide, factors),
         observed_eps=max(torch.finfo(effective_dtype(layer.weight_gradient)).eps, FLOAT64_EPS),
     )
+
+
+def _halfway(layer: LinearLayer) -> LinearLayer:
+    """The layer in float64, its weights halfway through what changed them."""
+    moved = 0.5 if layer.several_steps else 0.0
+    change, bias = layer.weight_gradient.to(torch.float64), layer.bias
+    bias_change = layer.bias_gradient
+    if bias is not None:
+        bias = bias.to(torch.float64)
+    if bias_change is not None:
+        bias_change = bias_change.to(torch.float64)
+    if bias is not None and bias_change is not None:
+        bias = bias + moved * bias_change
+    return replace(
+        layer,
+        weight=layer.weight.to(torch.float64) + moved * change,
+        bias=bias,
+        weight_gradient=change,
+        bias_gradient=bias_change,
+    )
+
+
+def _activation_drift(layer: LinearLayer, factors: Factors) -> Float[Tensor, "m b"] | None:
+    r"""Half of W V S, with the bias, of the layer's change: :math:`(U S^2 + \ldots) / 2`."""
+    if not layer.several_steps:
+        return None
+    drift = factors.left * factors.values.square()
+    if layer.bias is not None and layer.bias_gradient is not None:
+        drift = drift + layer.bias_gradient[:, None] * (factors.left.T @ layer.bias_gradient)
+    return drift / 2
 
 
 def _noise_shape(factors: Factors, by_rows: bool) -> Float[Tensor, "b b"]:

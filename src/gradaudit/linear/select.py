@@ -9,6 +9,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from gradaudit.linear.basis import sparsest_basis
+from gradaudit.linear.drift import settled
 from gradaudit.linear.pool import Pool
 from gradaudit.linear.problem import Problem, Setting
 from gradaudit.linear.tolerances import RANK_RESIDUAL
@@ -84,7 +85,11 @@ class _Scorer:
         self._informative: Bool[Tensor, "c p"] = zero | active
         gradient = problem.layer.bias_gradient
         self._projected = None if gradient is None else problem.factors.left.T @ gradient
-        self._map = (problem.preactivation_map * problem.factors.values).T
+        maps = [problem.preactivation_map * problem.factors.values]
+        if problem.activation_drift is not None:
+            maps.append(problem.activation_drift)
+        # As linear in a record as its pre-activations is what training changed them by.
+        self._map = torch.cat(maps).T
         bias = problem.layer.bias
         self._bias = torch.zeros_like(problem.sparse_noise[:1]) if bias is None else bias
         self._nowhere_negative: Bool[Tensor, "c p"] | None = None
@@ -134,36 +139,50 @@ class _Scorer:
     def _of_records(
         self, chosen: Int[Tensor, " b"]
     ) -> tuple[Float[Tensor, "b m"], Float[Tensor, " b"] | None]:
-        """W V S p of every row p of the inverse, and the records' scales where they are known."""
+        """W V S p of every row p of the inverse, and the records' scales where they are known.
+
+        After several steps followed by the drift of each.
+        """
         inverse = torch.linalg.inv_ex(self._pool.directions[chosen].T)[0]
         return inverse @ self._map, None if self._projected is None else inverse @ self._projected
 
     def _matching(
         self,
-        linear: Float[Tensor, "s b m"],
+        linear: Float[Tensor, "s b d"],
         scales: Float[Tensor, "s b"] | None,
         sets: Int[Tensor, "*s b"],
     ) -> Float[Tensor, " s"]:
-        """Definition 4.1 for a stack of sets, on the informative entries."""
+        """Definition 4.1 for a stack of sets, on the informative entries that are settled."""
         zero = self._zero[sets].reshape(len(linear), -1, self._zero.shape[1])
         informative = self._informative[sets].reshape(zero.shape)
         if self._nowhere_negative is not None:
             agree = self._nowhere_negative[sets].reshape(zero.shape)
         else:
-            agree = self._gradient_agreement(linear, scales, zero)
+            linear, *drift = linear.split(zero.shape[-1], dim=-1)
+            before = self._preactivations(linear, scales)
+            agree = self._gradient_agreement(before, scales, zero)
+            if drift:
+                moved = drift[0] if scales is None else drift[0] / scales[..., None]
+                informative &= settled(before, moved)
         count = informative.sum((1, 2)).clamp(min=1)
         score = (agree & informative).sum((1, 2)) / count
         return torch.where(torch.isfinite(linear).all(-1).all(-1), score, torch.nan)
 
+    def _preactivations(
+        self, linear: Float[Tensor, "s b m"], scales: Float[Tensor, "s b"] | None
+    ) -> Float[Tensor, "s b m"]:
+        """Up to a factor, and without the bias, where there are no scales."""
+        return linear if scales is None else linear / scales[..., None] + self._bias
+
     def _gradient_agreement(
         self,
-        linear: Float[Tensor, "s b m"],
+        before: Float[Tensor, "s b m"],
         scales: Float[Tensor, "s b"] | None,
         zero: Bool[Tensor, "s b m"],
     ) -> Bool[Tensor, "s b m"]:
+        agree = (before > 0) != zero
         if scales is not None:
-            return (linear / scales[..., None] + self._bias > 0) != zero
+            return agree
         # Without a bias gradient the sign of each record is free: the better one counts.
-        agree = (linear > 0) != zero
         better = 2 * agree.sum(-1, keepdim=True) >= zero.shape[-1]
         return torch.where(better, agree, ~agree)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -171,12 +171,12 @@ class LinearAttack:
 
 def _moved(layer: LinearLayer, place: torch.device) -> LinearLayer:
     bias, change = layer.bias, layer.bias_gradient
-    return LinearLayer(
-        layer.name,
-        layer.weight.to(place),
-        None if bias is None else bias.to(place),
-        layer.weight_gradient.to(place),
-        None if change is None else change.to(place),
+    return replace(
+        layer,
+        weight=layer.weight.to(place),
+        bias=None if bias is None else bias.to(place),
+        weight_gradient=layer.weight_gradient.to(place),
+        bias_gradient=None if change is None else change.to(place),
     )
 
 

@@ -18,6 +18,8 @@ class LinearLayer:
         bias: (m,), or None.
         weight_gradient: The observed change of W, up to a constant factor a gradient.
         bias_gradient: The observed change of the bias, or None.
+        several_steps: Whether the changes add up the gradients of several steps, each at weights of
+            its own, and so are also how far weight and bias moved meanwhile.
     """
 
     name: str
@@ -25,6 +27,7 @@ class LinearLayer:
     bias: Float[Tensor, " m"] | None
     weight_gradient: Float[Tensor, "m n"]
     bias_gradient: Float[Tensor, " m"] | None
+    several_steps: bool = False
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -126,6 +126,11 @@ class Update:
             return None
         return combination(step, 1).gradients[0]
 
+    @property
+    def several_steps(self) -> bool:
+        """Whether it is, or may be, the sum of several steps' gradients, each at other weights."""
+        return isinstance(self.step, LocalTraining) and self.step.steps() != 1
+
     def without_decay(self) -> Update:
         """The same update less what weight decay did to the weights before: gradients alone.
 
@@ -178,6 +183,7 @@ class Update:
                     bias=self.weights.get(bias_name),
                     weight_gradient=change,
                     bias_gradient=self.observed.get(bias_name),
+                    several_steps=self.several_steps,
                 )
 
     def sha256(self) -> str:

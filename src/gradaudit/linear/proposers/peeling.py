@@ -6,6 +6,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from gradaudit.linear.drift import settled
 from gradaudit.linear.grams import gather_rows
 from gradaudit.linear.null_space import masked_null_vectors, without_null_vector
 from gradaudit.linear.problem import Problem, Setting
@@ -86,6 +87,8 @@ class PeelingDecoder:
         self._problem = problem
         self._rows = problem.sparse[problem.live]
         self._activation = problem.activation_map[problem.live]
+        drift = problem.activation_drift
+        self._drift = None if drift is None else drift[problem.live]
         self._noise = problem.sparse_noise[problem.live] + problem.factors.arithmetic_error
         # Of a pre-activation: the norm of the weights that a record sees, its bias among them.
         self._scale = (self._activation / problem.factors.values).norm(dim=1)
@@ -196,7 +199,8 @@ class PeelingDecoder:
         """The neurons that a record with such a p clearly leaves inactive, and clearly fires."""
         margin = self._margin(normals, noise)[:, None] * self._scale
         preactivation = normals @ self._activation.T
-        return preactivation < -margin, preactivation > margin
+        certain = settled(preactivation, None if self._drift is None else normals @ self._drift.T)
+        return (preactivation < -margin) & certain, (preactivation > margin) & certain
 
     def _margin(
         self, normals: Float[Tensor, "k b"], noise: Float[Tensor, " k"]
