@@ -128,6 +128,18 @@ class Control:
         whole = self._whole_seconds or self.budget.seconds
         return Control(shared, self.listener, self._started, self._stop, whole)
 
+    def fresh(self, budget: Budget) -> Control:
+        """A control with a clock and limits of its own, stopped and watched like this one.
+
+        Example:
+            >>> search = Control()
+            >>> part = search.fresh(Budget(seconds=1))
+            >>> search.interrupt()
+            >>> part.interrupted
+            True
+        """
+        return Control(budget, self.listener, _stop=self._stop)
+
     def report(
         self,
         phase: str,
