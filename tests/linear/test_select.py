@@ -18,8 +18,7 @@ def unit(rows):
 def pool_of(problem, directions) -> Pool:
     """A pool with just these directions, whatever they are worth."""
     pool = Pool(problem, half_space_test=False)
-    for direction in directions:
-        pool._append(direction, 1)
+    pool._append(directions, torch.ones(len(directions), dtype=torch.int64))
     return pool
 
 

@@ -19,6 +19,9 @@ FULL_SVD_SIDE = 512
 BELIEVED_GAP = 1e3
 FIRST_SKETCH = 96
 OVERSAMPLING = 16
+# A random sketch shows the rounding of all columns in a few, and singular values to a factor of a
+# few: what lies within so many rounding floors is looked at in the second pass.
+ROUGH_FLOORS = 30.0
 # Squares of anything smaller, in float64, are zero.
 SMALLEST_ENTRY = 1e-150
 # Singular values kept for the report; the rest of a large spectrum is noise anyway.
@@ -161,18 +164,28 @@ def _sketched_svd(
     A gradient of rank b is captured by any sketch of more than b columns exactly, up to rounding,
     so that nothing is approximated; a full-rank (noisy) one ends in the full SVD.
     """
-    rows, columns = matrix.shape
-    size = FIRST_SKETCH
-    while size <= min(rows, columns) // 3:
+    columns, side = matrix.shape[1], min(matrix.shape) // 3
+    sketch, size = matrix[:, :0], FIRST_SKETCH
+    while size <= side:
         test = torch.randn(
-            columns, size, generator=generator, dtype=matrix.dtype, device=matrix.device
+            columns,
+            size - sketch.shape[1],
+            generator=generator,
+            dtype=matrix.dtype,
+            device=matrix.device,
         )
-        basis = torch.linalg.qr(matrix @ test).Q
-        # A second pass straightens the directions that the first one saw weakly.
-        basis = torch.linalg.qr(matrix @ (matrix.T @ basis)).Q
-        inner, values, right = _svd(basis.T @ matrix)
-        if bool((values[size - OVERSAMPLING :] <= floor_of(float(values[0]))).all()):
-            return basis @ inner, values, right
+        sketch = torch.cat([sketch, matrix @ test], dim=1)
+        basis, triangle = torch.linalg.qr(sketch)
+        turned, rough, _ = torch.linalg.svd(triangle)
+        rough = rough / size**0.5
+        seen = int((rough > ROUGH_FLOORS * floor_of(float(rough[0]))).sum())
+        if seen + OVERSAMPLING <= size or 2 * size > side:
+            kept = min(seen + 2 * OVERSAMPLING, size)
+            # A second pass straightens the directions that the first one saw weakly.
+            basis = torch.linalg.qr(matrix @ (matrix.T @ (basis @ turned[:, :kept]))).Q
+            inner, values, right = _svd(basis.T @ matrix)
+            if bool((values[kept - OVERSAMPLING :] <= floor_of(float(values[0]))).all()):
+                return basis @ inner, values, right
         size *= 2
     return _svd(matrix)
 

@@ -88,13 +88,13 @@ def iterate(
                     break
                 before = current
             entries = current @ rows.T
-            bell = _bell(entries)
+            square = entries.square()
+            bell = _bell(square)
             shown = _shown(bell, features)
-            side = torch.sign(_sides(shown, current, features, link, phase.tie))
-            step = ((side - phase.contrast * bell) * entries) @ rows * scale
-            step = (
-                step + phase.contrast * ((1 - entries.square()) * bell).mean(1)[:, None] * current
-            )
+            side = _sides(shown, current, features, link, phase.tie).sign_()
+            step = side.sub_(bell, alpha=phase.contrast).mul_(entries) @ rows * scale
+            curvature = (bell.sum(1) - (square * bell).sum(1)) * scale
+            step = step + phase.contrast * curvature[:, None] * current
             if phase.pull:
                 step = step + phase.pull * normalize(shown @ link, dim=1)
             current = _beside(step + INERTIA * current, away_from)
@@ -114,9 +114,10 @@ def judge(
     two measures of how many entries vanish.
     """
     entries = directions @ rows.T
-    bell = _bell(entries)
+    square = entries.square()
+    bell = _bell(square)
     sides = _sides(_shown(bell, features), directions, features, link, tie)
-    active_energy = (torch.sign(sides) * entries.square()).mean(1)
+    active_energy = (torch.sign(sides) * square).mean(1)
     return sides, active_energy + 2 * bell.mean(1) - 4 * entries.abs().mean(1)
 
 
@@ -125,16 +126,19 @@ def _beside(vectors: Float[Tensor, "k b"], span: Float[Tensor, "b f"]) -> Float[
     return normalize(vectors - (vectors @ span) @ span.T, dim=1)
 
 
-def _bell(entries: Float[Tensor, "k l"]) -> Float[Tensor, "k l"]:
+def _bell(square: Float[Tensor, "k l"]) -> Float[Tensor, "k l"]:
     """exp(-y^2 / 2), but never so small that arithmetic on it is slow."""
-    return torch.exp(-(entries.square() / 2).clamp(max=LARGEST_EXPONENT))
+    return square.mul(-0.5).clamp_(min=-LARGEST_EXPONENT).exp_()
 
 
 def _shown(bell: Float[Tensor, "k l"], features: Float[Tensor, "l d"]) -> Float[Tensor, "k d"]:
     """The half-space whose neurons have the largest entries, in units of its noise."""
-    pattern = bell.mean(1, keepdim=True) - bell
-    noise = pattern.std(1, keepdim=True) * (features.shape[0] * features.shape[1]) ** 0.5
-    return (pattern @ features) / noise.clamp(min=torch.finfo(bell.dtype).tiny)
+    mean = bell.mean(1, keepdim=True)
+    deviation = (bell.norm(dim=1, keepdim=True).square() / len(features) - mean.square()).clamp(
+        min=0
+    )
+    noise = (deviation * features.numel()).sqrt().clamp(min=torch.finfo(bell.dtype).tiny)
+    return (mean * features.sum(0) - bell @ features) / noise
 
 
 def _sides(

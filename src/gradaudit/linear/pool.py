@@ -69,9 +69,8 @@ class Pool:
         fresh, hits = self._count_repeats(exact)
         passed = self._half_space_test_of(fresh)
         room = max(0, LARGEST_POOL - len(self))
-        accepted = torch.nonzero(passed)[:room, 0].tolist()
-        for index in accepted:
-            self._append(fresh[index], int(hits[index]))
+        accepted = torch.nonzero(passed)[:room, 0]
+        self._append(fresh[accepted], hits[accepted])
         self.rejected += len(fresh) - len(accepted)
         return len(accepted)
 
@@ -125,13 +124,16 @@ class Pool:
         self._refused = torch.cat([self._refused, exact[~passed]])[-LARGEST_POOL:]
         return passed
 
-    def _append(self, direction: Float[Tensor, " b"], hits: int) -> None:
-        vanishing, active = self._problem.pattern(direction[None])
-        self.directions = torch.cat([self.directions, direction[None]])
-        self.zeros = torch.cat([self.zeros, vanishing.sum(1)])
-        self.hits = torch.nn.functional.pad(self.hits, (0, 1), value=hits)
-        trusted = self._half_space_says_something(int(vanishing.sum()), int(active.sum()))
-        self.trusted = torch.nn.functional.pad(self.trusted, (0, 1), value=trusted)
+    def _append(self, directions: Float[Tensor, "k b"], hits: Int[Tensor, " k"]) -> None:
+        vanishing, active = (mask.sum(1) for mask in self._problem.pattern(directions))
+        trusted = [
+            self._half_space_says_something(*counts)
+            for counts in zip(vanishing.tolist(), active.tolist(), strict=True)
+        ]
+        self.directions = torch.cat([self.directions, directions])
+        self.zeros = torch.cat([self.zeros, vanishing])
+        self.hits = torch.cat([self.hits, hits])
+        self.trusted = torch.cat([self.trusted, self.trusted.new_tensor(trusted)])
 
     def _half_space_says_something(self, inactive: int, active: int) -> bool:
         """Whether passing the half-space test is more than chance.
