@@ -15,7 +15,7 @@ PACKAGE = SOURCE / "gradaudit"
 # From the ground up. A part may import parts of lower levels, and nothing beside or above it.
 LEVELS = (
     ("errors", "version"),
-    ("options", "randomness", "decoding", "tensorfile", "budget"),
+    ("options", "randomness", "decoding", "tensorfile", "budget", "solvers"),
     ("preprocessing", "evidence"),
     ("update", "truth", "result"),
     ("theory",),
@@ -59,6 +59,7 @@ MAX_DEPTH = 3
 TEXTS = {".py", ".html", ".css", ".json", ".txt", ".j2", ".md", ".svg"}
 UNPICKLERS = {"pickle", "_pickle", "dill", "cloudpickle", "joblib", "shelve", "marshal"}
 OPTIONAL = {"matplotlib", "skimage", "sklearn", "torchvision", "torchmetrics", "PIL"}
+FRAMEWORKS = {"flwr", "opacus", "ray"}
 
 
 def read_modules() -> dict[str, tuple[Path, ast.Module]]:
@@ -202,7 +203,23 @@ def test_nothing_in_a_file_can_run():
 def test_optional_libraries_are_imported_when_needed():
     for name, (_, tree) in MODULES.items():
         top = ast.Module([n for n in tree.body if isinstance(n, ast.Import | ast.ImportFrom)], [])
-        assert not {each.split(".")[0] for each in imported(top)} & OPTIONAL, name
+        # Flower's room is made of its classes, and is itself imported when needed.
+        late = OPTIONAL | FRAMEWORKS - ({"flwr"} if part_of(name) == "flower" else set())
+        assert not {each.split(".")[0] for each in imported(top)} & late, name
+
+
+def test_flowers_room_uses_its_public_modules():
+    public = {"flwr", "flwr.app", "flwr.common", "flwr.clientapp", "flwr.serverapp"}
+    public |= {"flwr.serverapp.strategy"}
+    used = {
+        each
+        for name, (_, tree) in MODULES.items()
+        if part_of(name) == "flower"
+        for each in imported(tree)
+        if each.split(".")[0] == "flwr"
+    }
+    assert used
+    assert used <= public
 
 
 def test_no_path_of_a_machine():
