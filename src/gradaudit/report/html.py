@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import functools
 import re
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
-import jinja2
-from markupsafe import Markup
-
+from gradaudit.report.environment import environment
 from gradaudit.report.figures import Picture, sparsity_picture, spectrum_picture
 from gradaudit.report.records import view_records
 from gradaudit.report.text import count, duration, number, plain
@@ -67,7 +63,7 @@ def render_html(
     search = result.search
     pictures = _pictures(result)
     return (
-        _environment()
+        environment()
         .get_template("report.html")
         .render(
             title=title or "Audit of a federated-learning update",
@@ -124,26 +120,6 @@ def write_report(
     page = render_html(result, truth=truth, show_records=show_records, title=title, salt=salt)
     with replacing(path) as temporary:
         temporary.write_text(page, encoding="utf-8")
-
-
-@functools.cache
-def _environment() -> jinja2.Environment:
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("gradaudit.report", "templates"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters.update(plain=plain, number=number, count=count, shape=_shape)
-    style = resources.files("gradaudit.report").joinpath("templates/style.css")
-    # Our own file, and no text of anybody else's.
-    environment.globals["style"] = Markup(style.read_text(encoding="utf-8"))  # noqa: S704
-    return environment
-
-
-def _shape(shape: tuple[int, ...]) -> str:
-    return " \u00d7 ".join(f"{size:,}" for size in shape)
 
 
 def _pictures(result: AuditResult) -> tuple[Picture | None, Picture | None]:
