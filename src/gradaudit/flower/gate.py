@@ -43,9 +43,9 @@ def leakage_gate_mod(
     can be read out of it. What passes carries a ``ConfigRecord`` named ``"gradaudit"`` with
     ``status``, ``summary`` and ``defended``.
 
-    Mods run from the outside in. Put this one after those that add noise or clip, which then act
-    on its output, only if it is to judge what was there before them; before them to judge what is
-    sent. Behind ``secaggplus_mod`` it sees the update before the mask.
+    The first mod of a list is the outermost. Put the gate first to judge what is really sent, after
+    the clipping or noise of other mods. With secure aggregation put it behind ``secaggplus_mod``,
+    where it sees the update before the mask.
 
     Args:
         on_leak: ``"refuse"``, or defences on what is sent, from `gradaudit.defenses`.
