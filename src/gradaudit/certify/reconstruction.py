@@ -33,10 +33,10 @@ from gradaudit.linear.tolerances import (
 )
 from gradaudit.models.loaded import LoadedModel
 from gradaudit.models.losses import Loss
-from gradaudit.rgap.derivative import DENSE_UNKNOWNS
 from gradaudit.rgap.gradient_map import GradientMap
 from gradaudit.rgap.observed import GRADIENT_ROUNDINGS as COMPUTED_ROUNDINGS
 from gradaudit.rgap.observed import observe
+from gradaudit.solvers.derivative import DENSE_UNKNOWNS
 from gradaudit.update import Update
 
 # Random directions in which a second record is tried; the one that shows least counts.

@@ -10,8 +10,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from gradaudit.rgap.derivative import DENSE_UNKNOWNS, Decomposed, Derivative
-from gradaudit.rgap.lsmr import lsmr
+from gradaudit.solvers.derivative import DENSE_UNKNOWNS, Decomposed, Derivative
+from gradaudit.solvers.lsmr import lsmr
 
 # Iterations where the derivative is only multiplied with, and when they may end sooner.
 ITERATIONS = 100

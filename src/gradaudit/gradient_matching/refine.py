@@ -1,31 +1,21 @@
-"""From near to exact: Gauss-Newton on the gradient itself, without forming its derivative."""
+"""From near to exact: Gauss-Newton on the gradient itself."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
-from torch.func import jvp, vjp
 
 from gradaudit.budget import Control
 from gradaudit.gradient_matching.target import Target
+from gradaudit.solvers.gauss_newton import gauss_newton
 
-# Outer steps; near the solution each squares the error, and far from it more do not help.
+# Near the solution each squares the error, and far from it more do not help.
 STEPS = 20
-# Conjugate-gradient steps for each: enough to resolve most of a few thousand unknowns.
-INNER = 300
-# The inner problem is solved to this part of its right-hand side.
-INNER_TOLERANCE = 1e-8
-# First damping, relative to the largest curvature; raised and lowered by this factor.
-DAMPING = 1e-6
-DAMPING_FACTOR = 100.0
-# A step that lowers the residual by less than this part is the last: the inner solver does not
-# resolve what is left.
-LEAST_GAIN = 0.5
+# Of LSMR within a step: enough to resolve most of a few thousand unknowns.
+ITERATIONS = 300
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +25,7 @@ class Refined:
     Attributes:
         records: Network inputs.
         residual: Relative norm of the gradient's unexplained part.
-        steps: Outer steps taken.
+        steps: Taken.
     """
 
     records: Float[Tensor, "b ..."]
@@ -51,10 +41,7 @@ def refine(
     enough: float,
     control: Control,
 ) -> Refined:
-    r"""Levenberg-Marquardt on :math:`\lVert \nabla L(x, y) - g^* \rVert^2` with the labels fixed.
-
-    A step d solves :math:`(J^T J + \lambda I) d = -J^T r` by conjugate gradients, where J, the
-    derivative of the gradient in the records, is only ever multiplied with.
+    r"""Lower :math:`\lVert \nabla L(x, y) - g^* \rVert / \lVert g^* \rVert` with the labels fixed.
 
     Args:
         target: In float64.
@@ -62,77 +49,24 @@ def refine(
         classes: Their labels.
         enough: Relative residual below which there is nothing to gain.
         control: Stops between steps.
-
-    Source:
-        Ours; the method is Levenberg's and Marquardt's, the inner solver that of Hestenes and
-        Stiefel (1952) for least squares.
     """
     labels = classes.expand(1, -1)
-    norm = torch.stack([g.square().sum() for g in target.gradient.values()]).sum().sqrt()
+    flat = torch.cat([g.flatten() for g in target.gradient.values()])
+    # Of such a vector the root mean square is the norm relative to the observed one.
+    unit = flat.norm() / flat.numel() ** 0.5
 
-    def mismatch(inputs: Tensor) -> Tensor:
+    def gradient(inputs: Tensor) -> Tensor:
         found = target.gradients(inputs[None], labels)
-        parts = [(found[name][0] - g).flatten() for name, g in target.gradient.items()]
-        return torch.cat(parts) / norm
+        return torch.cat([found[name][0].flatten() for name in target.gradient]) / unit
 
-    records = records.detach().clone()
-    residual, damping, steps = float(mismatch(records).norm()), DAMPING, 0
-    largest: float | None = None
-    while steps < STEPS and residual > enough and control.stop_reason() is None:
-        control.report("refining", tried=steps, wanted=STEPS)
-        slope, curve = _quadratic(mismatch, records)
-        largest = largest or float(_largest(curve, slope))
-        step = _conjugate_gradients(curve, -slope, damping * largest)
-        steps += 1
-        moved = records + step
-        lowered = float(mismatch(moved).norm())
-        if lowered < residual:
-            gain = 1 - lowered / residual
-            records, residual, damping = moved, lowered, damping / DAMPING_FACTOR
-            if gain < LEAST_GAIN:
-                break
-        else:
-            damping *= DAMPING_FACTOR
-            if damping > 1:
-                break
-    return Refined(records, residual, steps)
-
-
-def _quadratic(
-    mismatch: Callable[[Tensor], Tensor], records: Tensor
-) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
-    """J^T r, and the product with J^T J, at some records."""
-    pulled: Any = vjp(mismatch, records)
-    value, pull = pulled
-
-    def curve(direction: Tensor) -> Tensor:
-        along: Tensor = jvp(mismatch, (records,), (direction,))[1]
-        return pull(along)[0]
-
-    return pull(value)[0], curve
-
-
-def _largest(curve: Callable[[Tensor], Tensor], start: Tensor) -> Tensor:
-    """Largest eigenvalue of a positive operator, by a few power iterations."""
-    vector = start / start.norm()
-    for _ in range(5):
-        image = curve(vector)
-        vector = image / image.norm()
-    return (vector * curve(vector)).sum()
-
-
-def _conjugate_gradients(curve: Callable[[Tensor], Tensor], right: Tensor, shift: float) -> Tensor:
-    """Solve (A + shift) x = right, nearly."""
-    solution = torch.zeros_like(right)
-    rest, direction = right.clone(), right.clone()
-    square = first = rest.square().sum()
-    for _ in range(min(INNER, right.numel())):
-        image = curve(direction) + shift * direction
-        length = square / (direction * image).sum()
-        solution = solution + length * direction
-        rest = rest - length * image
-        before, square = square, rest.square().sum()
-        if square <= INNER_TOLERANCE**2 * first:
-            break
-        direction = rest + square / before * direction
-    return solution
+    control.report("refining on the gradient itself")
+    found = gauss_newton(
+        gradient,
+        flat / unit,
+        records,
+        steps=STEPS,
+        iterations=ITERATIONS,
+        enough=enough,
+        stop=lambda: control.stop_reason() is not None,
+    )
+    return Refined(found.inputs, found.mismatch, found.steps)

@@ -75,7 +75,11 @@ class GradientMap:
         found = self.gradient(inputs)
         return torch.cat([(found[name] / self._noise[name]).flatten() for name in self.observed])
 
+    @property
+    def whitened_observed(self) -> Float[Tensor, " w"]:
+        """The observed gradient over its noise, flat."""
+        return torch.cat([(g / self._noise[name]).flatten() for name, g in self.observed.items()])
+
     def mismatch(self, inputs: Float[Tensor, "b ..."]) -> Float[Tensor, " w"]:
         """Observed less recomputed, over the noise, flat."""
-        theirs = [(g / self._noise[name]).flatten() for name, g in self.observed.items()]
-        return torch.cat(theirs) - self.whitened(inputs)
+        return self.whitened_observed - self.whitened(inputs)

@@ -10,8 +10,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from gradaudit.rgap.lsmr import lsmr
 from gradaudit.rgap.problem import ARITHMETIC, LayerProblem
+from gradaudit.solvers.lsmr import lsmr
 
 # Gradient equations alone are taken where they give an input to within so many times the error
 # that the gradient itself has; each channel then costs one product.

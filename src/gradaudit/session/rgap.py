@@ -17,13 +17,13 @@ from gradaudit.models.losses import Loss
 from gradaudit.outcome import Outcome
 from gradaudit.outcome.rgap import CONTRADICTION, Judged, describe_rgap
 from gradaudit.rgap import Candidate, NotSolvableError
-from gradaudit.rgap.derivative import DENSE_UNKNOWNS
 from gradaudit.rgap.gradient_map import GradientMap
 from gradaudit.rgap.invert import invert_chain
 from gradaudit.rgap.observed import Observed, observe, perturbed
 from gradaudit.rgap.refine import refine
 from gradaudit.rgap.updates import prepare
 from gradaudit.session.setup import Setup
+from gradaudit.solvers.derivative import DENSE_UNKNOWNS
 
 # A value may lie outside an input's range by this part of it, or so many predicted errors.
 RANGE_SLACK = 0.02

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 import torch
-
-from gradaudit.rgap.lsmr import lsmr
 from rgap.networks import generator
+
+from gradaudit.solvers.lsmr import lsmr
 
 
 def normal(*shape: int, seed: int) -> torch.Tensor:

@@ -1,10 +1,10 @@
 from __future__ import annotations
 
 import torch
+from rgap.networks import drawn, generator, uniform
 from torch.func import functional_call, grad
 
-from gradaudit.rgap.derivative import Derivative
-from rgap.networks import drawn, generator, uniform
+from gradaudit.solvers.derivative import Derivative
 
 
 def gradient_of_a_network():
