@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gradaudit.linear.factor import Factors
@@ -9,7 +10,7 @@ from gradaudit.linear.problem import Setting
 from gradaudit.linear.proposers import PROPOSERS
 from gradaudit.linear.tolerances import SURPLUS_ZEROS
 from gradaudit.theory import expected_submatrices
-from gradaudit.update import GradientStep, LinearLayer, Update
+from gradaudit.update import GradientStep, LinearLayer, Update, is_buffer
 
 LAYER_ATTACKS = (
     "auto",
@@ -83,6 +84,36 @@ def update_refusal(update: Update, attack: str) -> Refusal | None:
             f"attack {attack!r} recomputes a single one.",
             "Use an attack on a single layer, or capture the update of one step.",
         )
+    return None
+
+
+def inputs_refusal(update: Update, layer: LinearLayer, before: Sequence[str]) -> Refusal | None:
+    """Why several steps of training leave nothing to recover in a layer behind others, or None.
+
+    Args:
+        update: As observed.
+        layer: One of its layers.
+        before: Names of the layers that come before it.
+
+    Example:
+        >>> from torch import ones
+        >>> from gradaudit.update import LocalTraining
+        >>> named = {"a.weight": ones(3, 2), "b.weight": ones(2, 3)}
+        >>> update = Update(named, delta=named, step=LocalTraining(epochs=2))
+        >>> first, second = update.linear_layers()
+        >>> inputs_refusal(update, second, ["a"]).cause[:52]
+        "Layer 'b' had other inputs in every step, since 'a' "
+    """
+    if not update.several_steps:
+        return None
+    for name, change in update.observed.items():
+        trained = name.rpartition(".")[0]
+        if trained in before and not is_buffer(name) and bool((change != 0).any()):
+            return Refusal(
+                f"Layer {layer.name!r} had other inputs in every step, since {trained!r} before it "
+                "was trained as well: its change holds no record's features more than once.",
+                "Audit the first layer that was trained, or an update of a single step.",
+            )
     return None
 
 

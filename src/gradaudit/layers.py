@@ -16,11 +16,17 @@ class LayerPlan:
         linear: Fully connected layers with their roles, the most revealing first.
         other: Names, shapes and reasons of tensors that no linear-layer attack takes.
         guess: The fully connected ReLU network that the weights look like, if they do.
+        order: Names of all layers, the first one first.
     """
 
     linear: tuple[tuple[LinearLayer, str], ...]
     other: tuple[tuple[str, tuple[int, ...], str], ...]
     guess: InferredModel
+    order: tuple[str, ...]
+
+    def before(self, layer: LinearLayer) -> tuple[str, ...]:
+        """Names of the layers that come before one."""
+        return self.order[: self.order.index(layer.name)]
 
 
 def plan_layers(update: Update) -> LayerPlan:
@@ -37,10 +43,11 @@ def plan_layers(update: Update) -> LayerPlan:
     layers = list(update.linear_layers())
     names = [layer.name for layer in layers]
     if guess.model is not None:
-        order = {name: place for place, name in enumerate(guess.layers)}
-        layers.sort(key=lambda layer: order[layer.name])
+        order = guess.layers
+        layers.sort(key=lambda layer: order.index(layer.name))
         first, last = guess.layers[0], guess.layers[-1]
     else:
+        order = tuple(dict.fromkeys(name.rpartition(".")[0] for name in update.weights))
         weights = [layer_name(n) for n, w in update.weights.items() if w.ndim >= 2]
         first = weights[0] if weights else ""
         last = weights[-1] if weights else ""
@@ -48,7 +55,7 @@ def plan_layers(update: Update) -> LayerPlan:
     for layer in layers:
         role = "input" if layer.name == first else "output" if layer.name == last else "interior"
         linear.append((layer, role))
-    return LayerPlan(tuple(linear), tuple(_others(update, set(names))), guess)
+    return LayerPlan(tuple(linear), tuple(_others(update, set(names))), guess, order)
 
 
 def is_output(plan: LayerPlan, layer: LinearLayer) -> bool:

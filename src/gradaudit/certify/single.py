@@ -119,7 +119,8 @@ def _curvature(
     following: Float[Tensor, "c m"] | None,
 ) -> float:
     """How much the activation gradient's direction changes with the record, from 0 to 1."""
-    if not bool(problem.live.all()):
+    if not bool(problem.live.all()) or problem.layer.several_steps:
+        # The later layers changed from step to step, which bends their gradients as slopes do.
         return 0.0
     if following is None:
         # Before a softmax, what is not in its two largest entries moves with the record.

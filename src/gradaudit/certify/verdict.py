@@ -8,6 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from gradaudit.certify.by_network import NetworkJudge
+from gradaudit.certify.forward import Forward
 from gradaudit.certify.layer import LayerEvidence, examine
 from gradaudit.certify.network import Network, NetworkMismatchError
 from gradaudit.certify.single import (
@@ -17,6 +18,7 @@ from gradaudit.certify.single import (
     single_record_reason,
     two_class_reason,
 )
+from gradaudit.certify.trained import labels_by_resemblance, merging_reason, trained_statement
 from gradaudit.evidence import Certificate, RecordEvidence
 from gradaudit.linear.problem import Problem, Setting
 from gradaudit.linear.tolerances import RECORD_RELATIVE_ERROR
@@ -65,11 +67,16 @@ def certify(
       class, and the full gradient of all layers, recomputed, must be the observed one. Where its
       classes do not tell records apart, each must weigh a whole number of records.
 
+    After several steps of training the proof rests on the layer alone, and on the neurons that
+    training cannot have moved across their boundary; the network, which cannot be run as the client
+    ran it, gives labels.
+
     Args:
         problem: The layer as observed.
         records: Proposed inputs of the layer, float64.
         scale_identified: Whether the scale is claimed to be right.
-        network: The model with the update's weights, given or guessed.
+        network: The model, given or guessed, with the update's weights; after several steps with
+            those halfway.
         image_shape: Of the network's inputs, if known.
         sign: 1 for a gradient, -1 for a difference of weights.
         total: What the records' weights sum to, if known: 1 for a mean gradient, minus the
@@ -82,12 +89,16 @@ def certify(
         blank = RecordEvidence(False, vanishing_needed=problem.zeros_needed, reason=reason)
         return Verdict((blank,) * len(records), Certificate(), None)
     judge: NetworkJudge | None = None
+    forward: Forward | None = None
     notes: tuple[str, ...] = ()
     if network is not None and scale_identified and _depends_on_input(problem):
         try:
             network.prepare(records, image_shape)
-            judge = NetworkJudge(problem, records, found, network, sign=sign, total=total)
-            notes = judge.notes()
+            if problem.layer.several_steps:
+                forward = network.forward(records)
+            else:
+                judge = NetworkJudge(problem, records, found, network, sign=sign, total=total)
+                notes = judge.notes()
         except NetworkMismatchError as error:
             notes = (f"The network took no part in the proof: {error}.",)
     reasons = _reasons(
@@ -95,6 +106,7 @@ def certify(
         records,
         found,
         judge=judge,
+        forward=forward,
         following=following,
         scale_identified=scale_identified,
     )
@@ -117,6 +129,9 @@ def certify(
     if judge is not None:
         evidence = judge.evidence(evidence)
         certificate = judge.certificate(certificate, evidence)
+    if forward is not None:
+        evidence, note = labels_by_resemblance(forward, found.gradients, evidence, sign=sign)
+        notes = (note,)
     return Verdict(tuple(evidence), certificate, found.gradients, notes)
 
 
@@ -126,6 +141,7 @@ def _reasons(
     found: LayerEvidence,
     *,
     judge: NetworkJudge | None,
+    forward: Forward | None,
     following: Float[Tensor, "c m"] | None,
     scale_identified: bool,
 ) -> list[str]:
@@ -135,12 +151,16 @@ def _reasons(
             "The layer's output does not depend on its input (zero weights), so that one record "
             "cannot be told from the mean of several."
         ] * len(records)
+    merging = merging_reason(problem, forward) if problem.layer.several_steps else ""
     reasons = []
     size = records.shape[1] ** 0.5
     for j, record in enumerate(records):
         error = float(found.estimated_error[j]) * size / float(record.norm())
         if error > RECORD_RELATIVE_ERROR:
             reasons.append(f"Its predicted error is {error:.0%} of its size.")
+            continue
+        if merging:
+            reasons.append(merging)
             continue
         wrong = found.pattern.mismatches(j)
         if problem.batch_size > 1:
@@ -228,6 +248,8 @@ def _layer_statement(problem: Problem) -> str:
             "The records explain the layer's weight gradient exactly; each is nowhere negative and "
             "vanishes on more entries than any mixture of records does."
         )
+    if problem.layer.several_steps:
+        return trained_statement(problem)
     scale = "" if problem.layer.bias_gradient is None else " and its bias gradient"
     return (
         f"The records explain the layer's weight gradient{scale} exactly, and every record's share "

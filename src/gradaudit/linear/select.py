@@ -158,7 +158,7 @@ class _Scorer:
         if self._nowhere_negative is not None:
             agree = self._nowhere_negative[sets].reshape(zero.shape)
         else:
-            linear, *drift = linear.split(zero.shape[-1], dim=-1)
+            linear, *drift = torch.split(linear, zero.shape[-1], dim=-1)
             before = self._preactivations(linear, scales)
             agree = self._gradient_agreement(before, scales, zero)
             if drift:

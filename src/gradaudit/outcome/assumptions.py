@@ -71,6 +71,12 @@ def assumptions(outcome: Outcome, update: Update, hypothesis: Hypothesis) -> tup
     if outcome.certificate.kind in ("full_gradient", "activation_gradient", "explained_rows"):
         lines.append(f"The recomputed gradient confirms the model ({hypothesis}).")
         lines.extend(outcome.notes)
+    elif update.several_steps and outcome.status.leak_proven:
+        lines.append(
+            "The proof rests on the layer alone: in which steps a record took part, and at which "
+            "weights, is the client's secret, so that no gradient can be recomputed."
+        )
+        lines.extend(f"{note} ({hypothesis})" for note in outcome.notes)
     elif given and outcome.status.leak_proven:
         reason = " ".join(outcome.notes)
         lines.append(

@@ -8,7 +8,13 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from gradaudit.applicability import Refusal, attempts_for, proposers_for, refusal
+from gradaudit.applicability import (
+    Refusal,
+    attempts_for,
+    inputs_refusal,
+    proposers_for,
+    refusal,
+)
 from gradaudit.budget import Control
 from gradaudit.certify import Network, Verdict, certify, certify_partial
 from gradaudit.evidence import Status
@@ -41,6 +47,9 @@ class LinearAttack:
             layer: As observed.
             role: ``"input"``, ``"interior"`` or ``"output"``.
         """
+        moved = inputs_refusal(self.setup.update, layer, self.setup.plan.before(layer))
+        if moved is not None:
+            return Outcome(Status.NOT_APPLICABLE, moved.cause, moved.remedy, layer.name, role)
         self.setup.control.report(f"layer {layer.name}: factoring the gradient")
         output = is_output(self.setup.plan, layer)
         layer = _moved(layer, self.setup.place)
@@ -126,7 +135,8 @@ class LinearAttack:
                 problem,
                 part,
                 missing=problem.batch_size - len(directions),
-                network=self._network(problem),
+                # Parts are proven by the network's own gradient, which several steps do not have.
+                network=None if problem.layer.several_steps else self._network(problem),
                 image_shape=self.setup.image_shape,
                 sign=self.setup.sign,
             )

@@ -58,9 +58,9 @@ class NetworkMaker:
         if model is None:
             return None
         given = self.model is not None
-        return Network(
-            model, self.update, layer=layer, loss=self.loss, device=self.place, given=given
-        )
+        # After several steps no weights give the gradient; those in the middle are nearest to all.
+        update = self.update.halfway() if self.update.several_steps else self.update
+        return Network(model, update, layer=layer, loss=self.loss, device=self.place, given=given)
 
 
 @dataclass(frozen=True)

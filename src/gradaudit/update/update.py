@@ -131,6 +131,18 @@ class Update:
         """Whether it is, or may be, the sum of several steps' gradients, each at other weights."""
         return isinstance(self.step, LocalTraining) and self.step.steps() != 1
 
+    def halfway(self) -> Update:
+        """The same update with the weights in the middle between those before and after it.
+
+        Example:
+            >>> update = Update({"w": torch.zeros(1)}, delta={"w": torch.ones(1)})
+            >>> update.halfway().weights["w"]
+            tensor([0.5000])
+        """
+        change = self.observed
+        moved = {n: w + change[n] / 2 if n in change else w for n, w in self.weights.items()}
+        return replace(self, weights=moved)
+
     def without_decay(self) -> Update:
         """The same update less what weight decay did to the weights before: gradients alone.
 
