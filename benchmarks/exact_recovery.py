@@ -81,9 +81,11 @@ def settings() -> Iterator[Setting]:
 
 
 def _variations() -> Iterator[Setting]:
-    """What else changes at b = 20, m = 200, six layers of CIFAR-10."""
+    """What else changes at b = 20, m = 200, six layers of CIFAR-10; and MNIST at other sizes."""
     base = Case(CIFAR, 20)
-    yield Setting("MNIST, b = 20, m = 200", replace(base, data=MNIST))
+    for b, m in ((20, 200), (40, 400), (100, 1000)):
+        case = replace(base, data=MNIST, batch_size=b, widths=(m,) * 5)
+        yield Setting(f"MNIST, b = {b}, m = {m}", case)
     yield Setting("Adult rows, b = 20, m = 200", Case(ADULT, 20, (200, 200)))
     yield Setting("One class, CIFAR-10, b = 20, m = 200", replace(base, label=3))
     yield Setting("Noisy twins, CIFAR-10, b = 20, m = 200", replace(base, twins=noisy))
