@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import math
 import sys
 import time
 from collections.abc import Callable
@@ -26,10 +27,27 @@ def measure(
     seconds: float,
     attack: str = "auto",
     listener: Callable[[ga.Progress], None] | None = None,
+    core_seconds: float = math.inf,
 ) -> dict[str, Any]:
-    """Audit one client's update; what came of it, as JSON."""
+    """Audit one client's update; what came of it, as JSON.
+
+    Args:
+        sent: The update.
+        seed: Of the audit.
+        seconds: Its time budget, by the clock.
+        attack: Which.
+        listener: Told of the progress.
+        core_seconds: After so many the audit is interrupted, whatever the clock says.
+    """
+
+    def listen(progress: ga.Progress) -> None:
+        if listener is not None:
+            listener(progress)
+        if time.process_time() - worked > core_seconds:
+            control.interrupt()
+
     memory = PeakMemory()
-    control = ga.Control(ga.Budget(seconds=seconds), listener)
+    control = ga.Control(ga.Budget(seconds=seconds), listen)
     started, worked = time.perf_counter(), time.process_time()
     result = ga.audit(sent.update, attack=attack, seed=seed, control=control)
     spent, work = time.perf_counter() - started, time.process_time() - worked
