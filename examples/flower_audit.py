@@ -7,7 +7,7 @@ each client audits its update before it is sent, and keeps it back.
     pip install 'gradaudit[flower,ray,data]'
     python examples/flower_audit.py --out flower-audit
 
-Server and clients run in Flower's simulation, which needs Ray and takes about half a minute.
+Server and clients run in Flower's simulation, which needs Ray; most of the time is Ray's.
 """
 
 from __future__ import annotations

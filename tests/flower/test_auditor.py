@@ -41,6 +41,15 @@ def test_a_masked_reply_has_no_single_update():
     assert (examined.update, examined.error) == (None, None)
 
 
+def test_a_reply_without_arrays_has_no_update():
+    metrics = {"metrics": MetricRecord({"num-examples": 3})}
+    for reply in (RecordDict(metrics), RecordDict({**metrics, "arrays": ArrayRecord()})):
+        examined = Auditor().examine(sent_content(), reply)
+        assert examined.result.status is Status.NOT_APPLICABLE
+        assert "no arrays" in examined.result.cause
+        assert (examined.update, examined.error) == (None, None)
+
+
 def test_an_unreadable_reply_is_a_result_with_its_reason():
     other = RecordDict({"arrays": ArrayRecord(nn.Linear(3, 2).state_dict())})
     examined = Auditor().examine(sent_content(), other)

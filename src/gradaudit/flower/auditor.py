@@ -99,6 +99,8 @@ class Auditor:
         """
         if is_masked(reply):
             return Examination(_MASKED)
+        if not any(reply.array_records.values()):
+            return Examination(_NO_ARRAYS)
         update = None
         try:
             update = self.read(sent, reply)
@@ -150,6 +152,10 @@ def _not_applicable(cause: str, remedy: str) -> AuditResult:
     return AuditResult(Status.NOT_APPLICABLE, cause, remedy)
 
 
+_NO_ARRAYS = _not_applicable(
+    "The reply holds no arrays, as those that prepare a secure aggregation.",
+    "Audit the replies that do.",
+)
 _MASKED = _not_applicable(
     "Secure aggregation: the reply is masked, and there is no single client's update to audit.",
     "To audit what the server learns, audit the sum of the clients' updates, which is that of one "
