@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import math
+import statistics
 import sys
 import time
 from collections.abc import Callable
@@ -76,11 +77,18 @@ def warm_up() -> None:
 
 
 def _against_truth(result: ga.AuditResult, sent: Sent, false_above: float) -> dict[str, Any]:
-    """Certified records that are right or false, and the errors and labels of the right ones."""
+    """Certified records that are right or false; errors, mean PSNR and labels of the right ones."""
     expected = sent.truth.inputs.flatten(1).shape[1]
     if result.records is None or result.records.shape[1] != expected:
         # Nothing, or the inputs of another layer than the one this is about.
-        return {"right": 0, "false": 0, "max_error": None, "labels_right": 0}
+        return {
+            "right": 0,
+            "false": 0,
+            "reconstructed": 0,
+            "max_error": None,
+            "psnr": None,
+            "labels_right": 0,
+        }
     labels = torch.tensor([-1 if label is None else label for label in result.labels])
     pairs = ga.metrics.compare(
         result.records,
@@ -95,7 +103,10 @@ def _against_truth(result: ga.AuditResult, sent: Sent, false_above: float) -> di
     return {
         "right": sum(bool(sent.signals[group]) for group in seen),
         "false": result.records_recovered - len(right),
+        # Certified or not.
+        "reconstructed": sum(pair.max_abs_error <= false_above for pair in pairs),
         "max_error": max((pair.max_abs_error for pair in right), default=None),
+        "psnr": statistics.fmean(pair.psnr for pair in right) if right else None,
         "labels_right": sum(bool(pair.label_correct) for pair in right),
     }
 
