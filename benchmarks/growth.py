@@ -2,7 +2,8 @@
 
     python benchmarks/growth.py [--widths 200 500] [--seeds N] [--seconds S] [--again]
 
-CIFAR-10, six layers; S is in seconds of one core. Needs GRADAUDIT_DATA; a run that was interrupted goes on where it was.
+CIFAR-10, six layers; S is in seconds of one core. Needs GRADAUDIT_DATA; a run that was interrupted
+goes on where it was.
 """
 
 from __future__ import annotations
