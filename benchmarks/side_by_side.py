@@ -46,9 +46,9 @@ U S^(1/2) q from starts all over the sphere; rates and steps, of which it says n
 "spear++" is what `attack="spear++"` does: rows whitened and of equal norm, and starts beside what
 is known, both ours.
 
-Seconds are those of one core. The ratio is SPEAR++'s seconds to as many directions as the half-space
-search found, over that search's own seconds to them. SPEAR++ may use {PATIENCE:g} times as many; the
-ratio is then at least that. Medians over seeds.
+Seconds are those of one core. The ratio is SPEAR++'s seconds to as many directions as the
+half-space search found, over that search's own seconds to them. SPEAR++ may use {PATIENCE:g} times
+as many; the ratio is then at least that. Medians over seeds.
 
 ![Directions found against time](side_by_side.png)
 """
