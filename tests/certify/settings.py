@@ -15,13 +15,13 @@ from torch import Tensor, nn
 from gradaudit.auditing import audit
 from gradaudit.budget import Budget
 from gradaudit.certify import Network, Verdict, certify
-from gradaudit.clients import FedSGD
+from gradaudit.clients import FedAvg, FedSGD
 from gradaudit.linear.factor import factor_gradient
 from gradaudit.linear.problem import Problem, Setting, build_problem
 from gradaudit.models import mlp
 from gradaudit.result import AuditResult
 from gradaudit.truth import Truth
-from gradaudit.update import Update
+from gradaudit.update import LocalTraining, Update
 
 SCHEMA = resources.files("gradaudit").joinpath("schema/audit_result.schema.json")
 VALIDATOR = jsonschema.Draft202012Validator(json.loads(SCHEMA.read_text(encoding="utf-8")))
@@ -51,7 +51,8 @@ class Case:
 
     @cached_property
     def network(self) -> Network:
-        return Network(self.model, self.update, layer="fc1")
+        update = self.update.halfway() if self.update.several_steps else self.update
+        return Network(self.model, update, layer="fc1")
 
     def judge(self, records: Tensor, *, network: bool = False, scaled: bool = True) -> Verdict:
         following = None
@@ -64,7 +65,8 @@ class Case:
             records,
             scale_identified=scaled,
             network=self.network if network else None,
-            total=1.0,
+            sign=1.0 if self.update.delta is None else -1.0,
+            total=self.update.gradient_scale,
             following=following,
         )
 
@@ -83,9 +85,10 @@ def case(
     bias: bool = True,
     activation: str = "relu",
     inputs: Tensor | None = None,
+    training: LocalTraining | None = None,
     setting: Setting = Setting.SPARSE_GRADIENT,
 ) -> Case:
-    """A client's update of one batch, and its first layer's problem."""
+    """A client's update of one batch, or of local training, and its first layer's problem."""
     model = mlp(
         features,
         [neurons, *hidden],
@@ -96,7 +99,9 @@ def case(
         dtype=dtype,
     )
     records = draw(batch, features, seed) if inputs is None else inputs
-    client = FedSGD(model, gradient_dtype=rounded)
+    client: FedAvg | FedSGD = FedSGD(model, gradient_dtype=rounded)
+    if training is not None:
+        client = FedAvg(model, training=training, gradient_dtype=rounded)
     update, truth = client.update(records, labels or [i % classes for i in range(batch)])
     layer = next(iter(update.linear_layers()))
     factors = factor_gradient(layer.weight_gradient, generator=torch.Generator().manual_seed(0))
