@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from gradaudit import (
         clients,
         data,
+        defending,
         defenses,
         gradient_matching,
         metrics,
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from gradaudit.auditing import audit
     from gradaudit.budget import Budget, Control, Progress
     from gradaudit.capture import load_update
+    from gradaudit.defending import defense_curve
     from gradaudit.errors import GradauditError, InputError, MissingExtraError
     from gradaudit.evidence import Status
     from gradaudit.gradient_matching import Knowledge, invert_features
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
 _MODULES = (
     "clients",
     "data",
+    "defending",
     "defenses",
     "gradient_matching",
     "metrics",
@@ -63,6 +66,7 @@ _HOMES = {
     "Truth": "truth",
     "Update": "update",
     "audit": "auditing",
+    "defense_curve": "defending",
     "invert_features": "gradient_matching",
     "load_update": "capture",
     "rank_analysis": "rank",
@@ -89,6 +93,8 @@ __all__ = [
     "audit",
     "clients",
     "data",
+    "defending",
+    "defense_curve",
     "defenses",
     "gradient_matching",
     "invert_features",

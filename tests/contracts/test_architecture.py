@@ -26,6 +26,7 @@ LEVELS = (
     ("layers", "applicability", "outcome"),
     ("session",),
     ("auditing",),
+    ("defending",),
     ("report",),
     ("cli", "flower"),
     ("__main__", "__init__"),
@@ -261,7 +262,7 @@ def test_the_word_is_found_where_it_is_a_verdict():
 
 
 @pytest.mark.parametrize(
-    "part", ["report", "cli", "audit", "certify", "result", "evidence", "rank"]
+    "part", ["report", "cli", "audit", "certify", "result", "evidence", "rank", "defending"]
 )
 def test_nothing_is_called_safe(part):
     # An audit that finds nothing proves nothing, and no text may read as if it did.

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from gradaudit.cli.audit import audit
+from gradaudit.cli.defend import defend
 from gradaudit.cli.demo import demo
 from gradaudit.cli.guard import guarded
 from gradaudit.cli.rank import rank
@@ -61,7 +62,7 @@ def program(ctx: click.Context) -> None:
         click.echo(ctx.get_help())
 
 
-for _verb in (demo, simulate, audit, report, rank):
+for _verb in (demo, simulate, audit, report, rank, defend):
     program.add_command(_verb)
 
 

@@ -1,0 +1,1 @@
+"""Tests of defence curves, and the points that they are made from."""
