@@ -27,8 +27,7 @@ def replacing(path: str | Path) -> Iterator[Path]:
     A link is followed: what it points to is replaced, and the link stays.
 
     Args:
-        path: The file to write. Its folder is made if need be, but no folder above that one: a
-            path that is missing further up is more likely mistyped.
+        path: The file to write. Folders that it needs are made.
 
     Yields:
         The temporary path to write to.
@@ -40,7 +39,7 @@ def replacing(path: str | Path) -> Iterator[Path]:
     temporary: Path | None = None
     try:
         _check_replaceable(str(path), path, target)
-        target.parent.mkdir(exist_ok=True)
+        _make_folder(target.parent)
         temporary = _neighbour(target)
         yield temporary
         with temporary.open("rb+") as stream:
@@ -61,7 +60,7 @@ def replacing(path: str | Path) -> Iterator[Path]:
 
 
 def check_place(argument: str, path: str | Path) -> None:
-    """Check that `replacing` could write a file, by making its temporary file and removing it.
+    """Check that `replacing` could write a file, by making all but the file and removing it.
 
     Permissions do not tell: root may write everywhere, except on a medium that is read-only.
 
@@ -73,20 +72,19 @@ def check_place(argument: str, path: str | Path) -> None:
         InputError: It cannot be written.
 
     Example:
-        >>> check_place("--out", "no/such/folder/result.json")
+        >>> check_place("--out", "..")
         Traceback (most recent call last):
-        gradaudit.errors.InputError: --out: found 'no/such/folder/result.json', expected ...
+        gradaudit.errors.InputError: --out: found '..', a folder, expected a file to write
     """
     target = Path(os.path.realpath(path))
     try:
         _check_replaceable(argument, path, target)
-        is_new = not target.parent.exists()
-        target.parent.mkdir(exist_ok=True)
+        made = _make_folder(target.parent)
         try:
             _neighbour(target).unlink()
         finally:
-            if is_new:
-                target.parent.rmdir()
+            for folder in made:
+                folder.rmdir()
     except OSError as error:
         raise InputError(
             argument, f"{str(path)!r}: {error.strerror or error}", "a place that can be written to"
@@ -102,13 +100,20 @@ def _check_replaceable(argument: str, path: str | Path, target: Path) -> None:
     above = next(folder for folder in target.parents if folder.exists())
     if not above.is_dir():
         raise InputError(argument, f"{str(path)!r} under a file", "a path under folders")
-    if above not in (target.parent, target.parent.parent):
-        raise InputError(
-            argument,
-            f"{str(path)!r}",
-            f"a path under existing folders, and there is no {str(target.parent.parent)!r}",
-            "check the path, or make that folder",
-        )
+
+
+def _make_folder(folder: Path) -> list[Path]:
+    """Make a folder and those above it, all or none; the new ones, innermost first."""
+    made: list[Path] = []
+    try:
+        for each in reversed([f for f in (folder, *folder.parents) if not f.exists()]):
+            each.mkdir(exist_ok=True)
+            made.insert(0, each)
+    except OSError:
+        for each in made:
+            each.rmdir()
+        raise
+    return made
 
 
 def _neighbour(target: Path) -> Path:

@@ -176,12 +176,13 @@ def test_errors_name_the_options(update, run, error):
     assert "--out" in error(run("audit", update, "--out", ""))
 
 
-@pytest.mark.parametrize("place", ["no/such/o", "n" * 300, "device/o"])
+@pytest.mark.parametrize("place", ["file/such/o", f"no/{'n' * 300}", "device/o"])
 def test_a_place_that_cannot_be_written_is_told_before_the_search(
     place, update, tmp_path, run, error, monkeypatch
 ):
     monkeypatch.setattr("gradaudit.cli.search.audit", None)
     os.mkfifo(tmp_path / "device")
+    (tmp_path / "file").touch()
     for words in (["--out", tmp_path / place], ["--report", tmp_path / place / "r.html"]):
         assert words[0] in error(run("audit", update, *words))
     assert "--report" in error(run("audit", update, "--report", tmp_path / "device"))

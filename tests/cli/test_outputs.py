@@ -28,17 +28,17 @@ def test_two_outputs_need_two_places(tmp_path):
 
 def test_places_that_cannot_be_written(tmp_path):
     (tmp_path / "file").touch()
-    for place in ("", "file/x", "file/x/y", "new/folders/x"):
+    for place in ("", "file/x", "file/x/y", "new/" + "n" * 300):
         with pytest.raises(InputError, match="--out"):
             check_places({"--out": tmp_path / place}, {})
-    check_places({"--out": tmp_path / "new" / "x", "--truth": None}, {})
+    check_places({"--out": tmp_path / "new" / "folders" / "x", "--truth": None}, {})
     assert not (tmp_path / "new").exists()
 
 
 def test_messages_name_the_option(tmp_path):
     for option in ("--out", "--json-out"):
         with pytest.raises(InputError, match=f"^{option}, the result: found"):
-            Outputs(tmp_path / "no" / "such" / "r.json", option).check({})
+            Outputs(tmp_path / ("n" * 300) / "r.json", option).check({})
     with pytest.raises(InputError, match=r"^--report: found"):
         Outputs(report=tmp_path).check({})
 

@@ -60,7 +60,7 @@ def test_the_figure_is_written(suffix, tmp_path, run):
         ("torch.nn:Identity",),
         ("torch.nn:Identity", "--input-shape", "3,4,4"),
         ("lenet", "--figure", "ranks.txt"),
-        ("lenet", "--figure", "no/such/folder/ranks.svg"),
+        ("lenet", "--figure", "n" * 300 + ".svg"),
         ("lenet", "--seed", "-1"),
     ],
 )

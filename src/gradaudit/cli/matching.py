@@ -74,7 +74,10 @@ def knowledge_and_method(
     if attack not in METHODS:
         if named:
             raise InputError(
-                named[0], f"one with the attack {attack!r}", "one of " + ", ".join(METHODS)
+                named[0],
+                f"it with the attack {attack!r}, which does not take it",
+                "one of the attacks " + ", ".join(METHODS),
+                "choose it with --attack, or leave the option out",
             )
         return None, None
     method = METHODS[attack]

@@ -35,7 +35,11 @@ EXAMPLES = (
     callback=numbers(int),
     help="Shape of a record, where MODEL does not say it.",
 )
-@flag("--what-if", help="Also analyse changed networks: fewer channels, larger strides, no skips.")
+@flag(
+    "--what-if",
+    help="Also analyse the network with one change at a time: a layer's channels cut to the most "
+    "that lose data, a stride doubled, a block without its skip.",
+)
 @flag("--measure", help="Measure ranks at random weights, where that takes seconds, as well.")
 @seed_option
 @option("--figure", metavar="FILE", type=FILE, help="Draw it, as .svg or .png.")

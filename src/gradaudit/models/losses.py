@@ -161,7 +161,7 @@ def _check_binary(outputs: Tensor, labels: Tensor) -> None:
             "labels",
             f"values from {low:g} to {high:g}",
             "values from 0 to 1 for binary_cross_entropy",
-            "take records of two classes, 0 and 1",
+            "take records of the classes 0 and 1, as label=1 does",
         )
 
 

@@ -114,7 +114,12 @@ def parse_model_on(
     model = parse_model(text, seed=seed)
     shape = asked or usual
     if shape is None:
-        raise InputError("input_shape", "none", "the shape of a record that the model takes")
+        raise InputError(
+            "input_shape",
+            "none",
+            "the shape of a record that the model takes",
+            "give input_shape=C,H,W",
+        )
     if usual is not None and shape != usual and name in NAMED:
         raise InputError("input_shape", str(shape), f"{usual}, as the model says")
     return model, shape

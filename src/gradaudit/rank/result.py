@@ -83,9 +83,11 @@ class RankAnalysis:
         }
 
     def what_if(self) -> tuple[Variant, ...]:
-        """Networks that differ in one decision each, such as fewer channels or no skip connection.
+        """Networks that differ in one decision each.
 
-        See `gradaudit.rank.variants.usual_changes`.
+        Every convolution with the largest smaller number of channels at which its own equations
+        leave something open; every convolution with twice its stride; every block without its skip
+        connection. What no longer fits together is left out. `variant` takes any other change.
 
         Example:
             >>> from gradaudit.models import cnn6

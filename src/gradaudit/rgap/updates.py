@@ -164,7 +164,7 @@ def _shape_of(update: Update, module: nn.Module) -> tuple[int, ...]:
         "input_shape",
         "nothing",
         "the shape of a record, such as (3, 32, 32)",
-        "give the update a preprocessing with the images' shape, or --input-shape",
+        "give the update a preprocessing with the images' shape, or input_shape=C,H,W",
     )
 
 
