@@ -79,10 +79,11 @@ CASES = {
     "computed in float32": {"batch": 2, "dtype": "float32"},
     "rounded to bfloat16": {"batch": 2, "rounded": "bfloat16"},
     "local training": {"batch": 8, "training": LocalTraining(0.01, epochs=3, batch_size=3)},
-    "local training in float32": {
+    "local training that went far": {
         "batch": 8,
+        "neurons": 150,
         "dtype": "float32",
-        "training": LocalTraining(0.03, epochs=4, batch_size=4, momentum=0.5),
+        "training": LocalTraining(0.2, epochs=4, batch_size=4, momentum=0.5),
     },
     "one record, several steps": {"batch": 1, "training": LocalTraining(0.01, epochs=3)},
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +11,7 @@ from jaxtyping import Bool, Float, Int
 from scipy.stats import poisson
 from torch import Tensor
 
-from gradaudit.linear.drift import settled
+from gradaudit.linear.drift import AGREED_DRIFTS, SETTLED_DRIFTS, settled
 from gradaudit.linear.grams import BLOCK_ENTRIES, gather_rows
 from gradaudit.linear.half_space import plausible
 from gradaudit.linear.null_space import masked_null_vectors, without_null_vector
@@ -42,6 +43,8 @@ class PatternEvidence:
     Attributes:
         zeros: Informative entries that vanish.
         clear: Which entries have a sign that the records predict beyond doubt, in every step.
+        agreed: How many have one by the weights before and after several steps of training.
+        strays: How many of those contradict it: they may have been elsewhere in between.
         hard: Of those, active although predicted inactive (or negative inputs): impossible.
         soft: Of those, vanishing although predicted active: tiny, or structurally zero.
         soft_allowed: How many soft ones the zero tolerance itself explains.
@@ -50,6 +53,8 @@ class PatternEvidence:
 
     zeros: Int[Tensor, " r"]
     clear: Bool[Tensor, "r p"]
+    agreed: Int[Tensor, " r"]
+    strays: Int[Tensor, " r"]
     hard: Int[Tensor, " r"]
     soft: Int[Tensor, " r"]
     soft_allowed: tuple[int, ...]
@@ -63,6 +68,15 @@ class PatternEvidence:
     def mismatches(self, j: int) -> int:
         """Entries of a record's column that contradict its activations."""
         return int(self.hard[j]) + max(int(self.soft[j]) - self.soft_allowed[j], 0)
+
+    def _log10_chance(self, j: int, dimension: int) -> float:
+        """Of the pattern, by the clear entries alone or by all agreed ones but the strays."""
+        agreed, strays = int(self.agreed[j]), int(self.strays[j])
+        chosen = math.log10(sum(math.comb(agreed, k) for k in range(strays + 1)))
+        return min(
+            log10_separable_by_chance(int(self.judged[j]), dimension),
+            log10_separable_by_chance(agreed, dimension) + chosen,
+        )
 
     def objection(self, problem: Problem, j: int) -> str:
         """Why a record's column does not speak for it; empty when it does."""
@@ -81,7 +95,7 @@ class PatternEvidence:
                 else ("entries are negative")
             )
             return f"{wrong} of {judged} {what}."
-        if log10_separable_by_chance(judged, dimension) > CHANCE_LOG10:
+        if self._log10_chance(j, dimension) > CHANCE_LOG10:
             return f"Only {judged} entries judge it, too few to exclude chance."
         if not bool(self.determined[j]):
             return "Its zeros fit a mixture with another record as well."
@@ -119,19 +133,23 @@ def examine_pattern(
         informative |= problem.sparse[:, 0] == 0
     small = (values.abs() <= tolerance) & informative
     active = informative & (values.abs() > ACTIVE_TOLERANCES * tolerance)
-    certain = torch.ones_like(small)
+    certain, agreed = torch.ones_like(small), torch.ones_like(small)
     if by_gradient:
-        predicted, clear, certain = _predicted_activity(problem, records, error)
+        predicted, clear, certain, agreed = _predicted_activity(problem, records, error)
         if not scale_identified and problem.layer.bias is not None:
             predicted, clear = _separability(problem, directions, active)
-        clear &= informative & certain
+        clear &= informative
     else:
         predicted, clear = values * records.sum(1, keepdim=True) > 0, active
+    agreed, clear = clear & agreed, clear & certain
+    against = torch.where(predicted, small, active)
     hard, soft = active & clear & ~predicted, small & clear & predicted
     chance = _chance_zeros(values, tolerance, active).cpu().numpy()
     return PatternEvidence(
         zeros=small.sum(1),
         clear=clear,
+        agreed=agreed.sum(1),
+        strays=(agreed & against).sum(1),
         hard=hard.sum(1),
         soft=soft.sum(1),
         soft_allowed=tuple(int(n) for n in np.atleast_1d(poisson.isf(SOFT_MISMATCH_RATE, chance))),
@@ -143,8 +161,8 @@ def examine_pattern(
 
 def _predicted_activity(
     problem: Problem, records: Float[Tensor, "r n"], error: Float[Tensor, " r"]
-) -> tuple[Bool[Tensor, "r m"], Bool[Tensor, "r m"], Bool[Tensor, "r m"]]:
-    """Which neurons W x + bias activates, which of those signs are beyond doubt, and settled."""
+) -> tuple[Bool[Tensor, "r m"], Bool[Tensor, "r m"], Bool[Tensor, "r m"], Bool[Tensor, "r m"]]:
+    """Which neurons W x + bias activates; of which the sign is beyond doubt, settled, agreed."""
     layer = problem.layer
     before = records @ layer.weight.T
     drift = records @ layer.weight_gradient.T / 2 if layer.several_steps else None
@@ -154,7 +172,8 @@ def _predicted_activity(
         drift = drift + layer.bias_gradient / 2
     doubt = SIGN_SIGMAS * error[:, None] * layer.weight.norm(dim=1)
     doubt = doubt + SIGN_RELATIVE * before.square().mean(1, keepdim=True).sqrt()
-    return before > 0, before.abs() > doubt, settled(before, drift)
+    certain, agreed = (settled(before, drift, drifts=k) for k in (SETTLED_DRIFTS, AGREED_DRIFTS))
+    return before > 0, before.abs() > doubt, certain, agreed
 
 
 def _separability(

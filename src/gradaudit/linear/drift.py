@@ -14,8 +14,15 @@ from torch import Tensor
 SETTLED_DRIFTS = 3.0
 
 
+# With this both ends agree. Below one neuron in a hundred is wrong so, at a drift of a quarter.
+AGREED_DRIFTS = 1.0
+
+
 def settled(
-    middle: Float[Tensor, "*r m"], drift: Float[Tensor, "*r m"] | None
+    middle: Float[Tensor, "*r m"],
+    drift: Float[Tensor, "*r m"] | None,
+    *,
+    drifts: float = SETTLED_DRIFTS,
 ) -> Bool[Tensor, "*r m"]:
     r"""Which neurons a record kept on one side of their boundary, whatever step it took part in.
 
@@ -28,6 +35,7 @@ def settled(
     Args:
         middle: z, halfway between the ends; in any units, which may differ by record.
         drift: d, in the same units; None for a single gradient, which leaves no doubt.
+        drifts: In place of the 3.
 
     Source:
         Ours.
@@ -39,4 +47,4 @@ def settled(
     if drift is None:
         return torch.ones_like(middle, dtype=torch.bool)
     size = drift.abs().maximum(drift.square().mean(-1, keepdim=True).sqrt())
-    return middle.abs() > SETTLED_DRIFTS * size
+    return middle.abs() > drifts * size
