@@ -68,7 +68,6 @@ def test_local_training_beside_one_gradient(run):
         (("--delta", "2"), "delta"),
         (("--attack", "magic"), "attack"),
         (("--data", "gone.npz"), "gone.npz"),
-        (("--out", "no/such/place"), "--out"),
         (("--repeats", "0"), "--repeats"),
     ],
 )
@@ -78,3 +77,13 @@ def test_what_does_not_fit_is_one_line(words, expected, run, error, tmp_path, mo
     extra = [] if words[0] in ("--width", "--batch-size") else ["--batch-size", 3, "--width", 60]
     assert expected in error(run("defend", *base, *extra, *words))
     assert not list(tmp_path.iterdir())
+
+
+def test_places_are_checked_before_anything_is_audited(tmp_path, run, error, monkeypatch):
+    monkeypatch.setattr("gradaudit.defending.defense_curve", None)
+    (tmp_path / "file").write_text("x")
+    assert "--out" in error(run("defend", *SMALL, "--out", tmp_path / "file"))
+    data = tmp_path / "data.npz"
+    data.write_text("x")
+    assert "--data" in error(run("defend", "--data", data, "--report", data))
+    assert data.read_text() == "x"

@@ -6,6 +6,7 @@ import math
 
 from gradaudit.defending import DefenseCurve, Point, RecordOutcome, Run, Setting
 from gradaudit.defending.privacy import Privacy
+from gradaudit.defending.training import Trained
 from gradaudit.evidence import Status
 
 RECORDS = 4
@@ -23,12 +24,17 @@ def make_run(certified: int = 0, close: int = 0, *, distortion: float = 0.0, see
 
 
 def make_point(
-    *defenses: str, runs: tuple[Run, ...] = (), accuracy: float | None = None, epsilon: float = 0
+    *defenses: str,
+    runs: tuple[Run, ...] = (),
+    accuracy: float | None = None,
+    held_out: int = 100,
+    epsilon: float = 0,
 ) -> Point:
     """A point of a client with four records."""
     privacy = Privacy(epsilon, 1e-5, 1.0, 0.1, 10) if epsilon else None
+    trained = None if accuracy is None else Trained(accuracy, held_out)
     setting = Setting(RECORDS, width=30, defenses=defenses)
-    return Point(setting, runs or (make_run(),), 20.0, privacy, accuracy)
+    return Point(setting, runs or (make_run(),), 20.0, privacy, trained)
 
 
 def make_curve(*points: Point) -> DefenseCurve:

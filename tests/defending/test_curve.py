@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from defending.material import make_curve, make_point, make_run, noise_curve
 from gradaudit.defending import answers
+from gradaudit.defending.training import Trained
 
 
 def test_a_point_counts_over_its_runs():
@@ -47,10 +49,14 @@ def test_the_cheapest_changes_least():
 def test_accuracy_decides_where_all_that_are_compared_have_one():
     points = [
         make_point("sign", runs=(make_run(distortion=0.4),), accuracy=0.5),
-        make_point("mask:share=0.5", runs=(make_run(distortion=0.7),), accuracy=0.6),
+        make_point("mask:share=0.5", runs=(make_run(distortion=0.7),), accuracy=0.8),
     ]
     (answer,) = answers(make_curve(*points))
     assert (answer.cheapest, answer.by) == (points[1], "accuracy")
+    # Of a hundred records each, half a standard error apart.
+    alike = [replace(points[0], trained=Trained(0.77, 100)), points[1]]
+    (answer,) = answers(make_curve(*alike))
+    assert (answer.cheapest, answer.by) == (alike[0], "accuracy")
     unknown = make_point("mask:share=0.9", runs=(make_run(distortion=0.9),))
     (answer,) = answers(make_curve(*points, unknown))
     assert (answer.cheapest, answer.by) == (points[0], "distortion")

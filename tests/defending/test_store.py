@@ -6,8 +6,8 @@ import pytest
 
 from defending.material import make_run
 from gradaudit.defending import Run
-from gradaudit.defending.accuracy import Trained
 from gradaudit.defending.store import Store
+from gradaudit.defending.training import Trained
 from gradaudit.errors import InputError
 
 

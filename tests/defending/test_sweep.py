@@ -75,10 +75,10 @@ def test_an_interrupted_search_keeps_what_had_ended(tmp_path, audits):
 def test_accuracy_is_kept_as_well(tmp_path, monkeypatch):
     plan = dataclasses.replace(PLAN, seeds=[0], training=Training(rounds=3, records=30))
     curve = ga.defense_curve(SOURCE, SETTINGS[1:2], plan, folder=tmp_path)
-    assert 0 <= curve.points[0].accuracy <= 1
+    assert 0 <= curve.points[0].trained.accuracy <= 1
     monkeypatch.setattr(sweep, "train", None)
     again = ga.defense_curve(SOURCE, SETTINGS[1:2], plan, folder=tmp_path)
-    assert again.points[0].accuracy == curve.points[0].accuracy
+    assert again.points[0].trained == curve.points[0].trained
 
 
 def test_epsilon_is_of_the_training_beside_it():

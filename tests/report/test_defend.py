@@ -86,7 +86,7 @@ def test_an_attack_that_never_ran_is_no_defence():
 
 def test_the_cost_is_named():
     dear = make_point("sign", runs=(make_run(distortion=0.5),), accuracy=0.875)
-    assert "by the accuracy that is left, 87.5%" in answer_of(make_curve(dear))[1]
+    assert "by the accuracy that is left, 87.5 \u00b1 3.3 %" in answer_of(make_curve(dear))[1]
     cheap = make_point("sign", runs=(make_run(distortion=0.5),))
     assert "by distortion: 0.5 of what is sent" in answer_of(make_curve(cheap))[1]
 

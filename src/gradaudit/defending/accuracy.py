@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sized
-from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float, Shaped
@@ -13,22 +12,9 @@ from gradaudit.budget import Control
 from gradaudit.data import Source
 from gradaudit.defending.setting import Setting
 from gradaudit.defending.simulation import make_client, make_network
-from gradaudit.defending.training import Training
+from gradaudit.defending.training import Trained, Training
 from gradaudit.errors import InputError
 from gradaudit.options import floating_dtype
-
-
-@dataclass(frozen=True)
-class Trained:
-    """What training came to.
-
-    Attributes:
-        accuracy: Share of held-out records whose class is right.
-        held_out: How many these are.
-    """
-
-    accuracy: float
-    held_out: int
 
 
 def records_of(source: Source) -> int | None:

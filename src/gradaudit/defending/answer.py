@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gradaudit.defending.curve import DefenseCurve, Point
 from gradaudit.defending.setting import Setting
+
+# Standard errors of a difference between two accuracies below which it is taken for chance.
+TOLD_APART = 2.0
 
 
 @dataclass(frozen=True)
@@ -18,8 +22,9 @@ class Answer:
         tried: Points of this client that were audited.
         cheapest: Of those at which no record was certified and none came close, the one that
             costs least; None if there is none.
-        by: What counts as cost: ``"accuracy"``, lost by a model that is trained so, where it is
-            known at every point that is compared; else ``"distortion"`` of what is sent.
+        by: What counts as cost: ``"accuracy"`` that a model trained so loses, where it is known at
+            every point that is compared, and of those that held-out records do not tell from the
+            best the one that distorts least; else ``"distortion"`` of what is sent.
 
     Example:
         >>> from gradaudit.defending.run import Run
@@ -54,16 +59,24 @@ def answer_for(points: Sequence[Point]) -> Answer:
         points: All of this client, each with a run; at least one.
     """
     nothing = [point for point in points if point.nothing_recovered]
-    accuracies = [point.accuracy for point in nothing if point.accuracy is not None]
-    by_accuracy = bool(nothing) and len(accuracies) == len(nothing)
-
-    def cost(point: Point) -> tuple[float, float]:
-        lost = 1.0 - (point.accuracy or 0.0) if by_accuracy else 0.0
-        return lost, point.distortion or 0.0
-
+    best = _most_accurate(nothing)
     return Answer(
         points[0].setting.client,
         len(points),
-        min(nothing, key=cost, default=None),
-        "accuracy" if by_accuracy else "distortion",
+        min(best or nothing, key=lambda point: point.distortion or 0.0, default=None),
+        "accuracy" if best else "distortion",
     )
+
+
+def _most_accurate(points: Sequence[Point]) -> list[Point]:
+    """Those as accurate as the best, as far as can be told; none if one is unknown."""
+    known = [(point, point.trained) for point in points if point.trained is not None]
+    if not known or len(known) < len(points):
+        return []
+    best = max((trained for _, trained in known), key=lambda trained: trained.accuracy)
+    return [
+        point
+        for point, trained in known
+        if best.accuracy - trained.accuracy
+        <= TOLD_APART * math.hypot(best.standard_error, trained.standard_error)
+    ]

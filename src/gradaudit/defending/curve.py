@@ -10,7 +10,7 @@ from typing import Any
 from gradaudit.defending.privacy import Privacy
 from gradaudit.defending.run import RecordOutcome, Run
 from gradaudit.defending.setting import Setting
-from gradaudit.defending.training import Training
+from gradaudit.defending.training import Trained, Training
 from gradaudit.result.file import plain
 
 _SUMMARY = (
@@ -37,15 +37,15 @@ class Point:
         runs: One a seed; those that are missing had not ended when the search was stopped.
         close_psnr: Records known to within this PSNR, in dB, count as close.
         privacy: What DP-SGD guarantees, where the setting has it.
-        accuracy: Of a model trained with the same defences, on held-out records; None where it
-            was not asked for.
+        trained: Accuracy of a model trained with the same defences, on held-out records; None
+            where it was not asked for.
     """
 
     setting: Setting
     runs: tuple[Run, ...]
     close_psnr: float
     privacy: Privacy | None = None
-    accuracy: float | None = None
+    trained: Trained | None = None
 
     @property
     def records(self) -> int:
@@ -113,7 +113,7 @@ class Point:
             "defense": self.setting.defense,
             **{name: getattr(self, name) for name in _SUMMARY},
             "privacy": None if self.privacy is None else asdict(self.privacy),
-            "accuracy": self.accuracy,
+            "accuracy": None if self.trained is None else asdict(self.trained),
             "runs": [asdict(run) for run in self.runs],
         }
 

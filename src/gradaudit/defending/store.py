@@ -64,7 +64,6 @@ class Store:
         path = self._path(determined_by)
         if path is None:
             return
-        path.parent.parent.mkdir(exist_ok=True)
         text = json.dumps(plain({"of": determined_by, "result": asdict(result)}), indent=1)
         with replacing(path) as temporary:
             temporary.write_text(text + "\n", encoding="utf-8")

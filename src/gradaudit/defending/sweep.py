@@ -12,7 +12,7 @@ import torch
 
 from gradaudit.budget import Budget, Control, Progress
 from gradaudit.data import Source
-from gradaudit.defending.accuracy import Trained, records_of, train
+from gradaudit.defending.accuracy import records_of, train
 from gradaudit.defending.curve import DefenseCurve, Point
 from gradaudit.defending.measure import measure
 from gradaudit.defending.privacy import Accounting, Privacy, privacy_of
@@ -20,7 +20,7 @@ from gradaudit.defending.run import Run
 from gradaudit.defending.setting import Setting
 from gradaudit.defending.simulation import simulate
 from gradaudit.defending.store import Store
-from gradaudit.defending.training import Training
+from gradaudit.defending.training import Trained, Training
 from gradaudit.errors import InputError, MissingExtraError
 from gradaudit.version import __version__
 
@@ -104,7 +104,7 @@ def defense_curve(
             run = search.audit(setting, seed)
             if run is not None:
                 runs[setting].append(run)
-    accuracies = {setting: search.accuracy(setting) for setting in settings}
+    trained = {setting: search.train(setting) for setting in settings}
     return DefenseCurve(
         source=source.name,
         points=tuple(
@@ -113,7 +113,7 @@ def defense_curve(
                 tuple(runs[setting]),
                 plan.close_psnr,
                 privacies[setting],
-                accuracies[setting],
+                trained[setting],
             )
             for setting in settings
         ),
@@ -199,7 +199,7 @@ class _Search:
         self._done += 1
         return run
 
-    def accuracy(self, setting: Setting) -> float | None:
+    def train(self, setting: Setting) -> Trained | None:
         """The accuracy after training with a setting's defences, if it is asked for."""
         plan, seed = self.plan, self.plan.seeds[0]
         if plan.training is None or self._is_stopped():
@@ -228,7 +228,7 @@ class _Search:
                 return None
             self.store.write(trained, of)
         self._done += 1
-        return trained.accuracy
+        return trained
 
     def _is_stopped(self) -> bool:
         self.stopped = self.stopped or self.control.interrupted

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from gradaudit.defending.checks import check_count
@@ -52,3 +53,26 @@ class Training:
         drawn = self.records if available is None else min(self.records, available)
         held_out = max(1, round(self.held_out * drawn))
         return drawn - held_out, held_out
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What training came to.
+
+    Attributes:
+        accuracy: Share of held-out records whose class is right.
+        held_out: How many these are.
+    """
+
+    accuracy: float
+    held_out: int
+
+    @property
+    def standard_error(self) -> float:
+        """Of the accuracy, by the number of held-out records alone: sqrt(a (1 - a) / n).
+
+        Example:
+            >>> round(Trained(0.9, 900).standard_error, 6)
+            0.01
+        """
+        return math.sqrt(self.accuracy * (1 - self.accuracy) / self.held_out)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from gradaudit.defending.curve import DefenseCurve, Point
-from gradaudit.report.defend_wording import outcomes_text, training_text
+from gradaudit.report.defend_wording import accuracy_text, outcomes_text, training_text
 from gradaudit.report.text import number, plain
 
 MISSING = "\u2013"
@@ -78,8 +78,8 @@ def table(curve: DefenseCurve) -> tuple[Column, ...]:
         ("Epsilon", "differential privacy's, by Opacus' accountant", _epsilon, True),
         (
             "Accuracy",
-            "of a model trained with this defence, on held-out records",
-            lambda p: MISSING if p.accuracy is None else f"{p.accuracy:.1%}",
+            "of a model trained with this defence, on held-out records, and its standard error",
+            lambda p: MISSING if p.trained is None else accuracy_text(p.trained),
             True,
         ),
         ("Outcome", "of the audits", outcomes_text, False),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from gradaudit.defending.answer import Answer
 from gradaudit.defending.curve import DefenseCurve, Point
 from gradaudit.defending.setting import NONE, Setting
+from gradaudit.defending.training import Trained
 from gradaudit.evidence import Status
 from gradaudit.report.text import count, duration, number, plain
 from gradaudit.report.wording import OUTCOMES
@@ -90,9 +91,22 @@ def _untried(point: Point) -> str:
 
 def _cost_text(answer: Answer, point: Point) -> str:
     distortion = f"{number(point.distortion, 2)} of what is sent is the defence's"
-    if answer.by == "accuracy" and point.accuracy is not None:
-        return f"Cheapest by the accuracy that is left, {point.accuracy:.1%}; {distortion}."
+    if answer.by == "accuracy" and point.trained is not None:
+        return (
+            f"Cheapest by the accuracy that is left, {accuracy_text(point.trained)}, and among "
+            f"equally accurate ones by distortion: {distortion}."
+        )
     return f"Cheapest by distortion: {distortion}."
+
+
+def accuracy_text(trained: Trained) -> str:
+    """An accuracy with its standard error.
+
+    Example:
+        >>> accuracy_text(Trained(0.9, 900))
+        '90.0 ± 1.0 %'
+    """
+    return f"{100 * trained.accuracy:.1f} \u00b1 {100 * trained.standard_error:.1f} %"
 
 
 def outcomes_text(point: Point) -> str:
