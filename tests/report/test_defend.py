@@ -75,12 +75,15 @@ def test_no_defence_was_needed_by_this_attack():
     assert "nothing recovered" in grounds
 
 
-def test_an_attack_that_never_ran_is_no_defence():
+def test_an_attack_that_never_ran_or_never_ended_is_no_defence():
     run = replace(make_run(), status=Status.NOT_APPLICABLE)
     curve = make_curve(make_point(runs=(make_run(4),)), make_point("sign", runs=(run,)))
     assert "does not take such updates" in answer_of(curve)[1]
     tried = make_curve(make_point(runs=(make_run(4),)), make_point("sign", runs=(run, make_run())))
     assert "does not take such updates" not in answer_of(tried)[1]
+    ended = replace(run, status=Status.BUDGET_EXHAUSTED)
+    curve = make_curve(make_point(runs=(make_run(4),)), make_point("sign", runs=(run, ended)))
+    assert "more time may recover" in answer_of(curve)[1]
     assert outcomes_text(tried.points[1]) == "1 x attack not applicable, 1 x nothing recovered"
 
 

@@ -74,19 +74,21 @@ def answer_text(answer: Answer, curve: DefenseCurve) -> tuple[str, str]:
     audits = f"{count(len(point.runs), 'audit')}{limit}: {outcomes_text(point)}."
     if point.setting.defense == NONE:
         headline = "This attack recovered nothing here, even without a defence."
-        return headline, f"{who} {audits}{_untried(point)}"
+        return headline, f"{who} {audits}{_caveat(point)}"
     return (
         f"Of the {count(answer.tried, 'setting')} tried, the cheapest under which this attack "
         f"recovered nothing here is {plain(point.setting.defense, 200)}.",
-        f"{who} {_cost_text(answer, point)} {audits}{_untried(point)}",
+        f"{who} {_cost_text(answer, point)} {audits}{_caveat(point)}",
     )
 
 
-def _untried(point: Point) -> str:
-    """A warning where the attack could not even begin."""
-    if set(point.statuses) != {Status.NOT_APPLICABLE.value}:
-        return ""
-    return " The attack does not take such updates at all; one that does may recover records."
+def _caveat(point: Point) -> str:
+    """A warning where the attack could not even begin, or not end."""
+    if set(point.statuses) == {Status.NOT_APPLICABLE.value}:
+        return " The attack does not take such updates at all; one that does may recover records."
+    if Status.BUDGET_EXHAUSTED.value in point.statuses:
+        return " Its search had not ended; more time may recover records."
+    return ""
 
 
 def _cost_text(answer: Answer, point: Point) -> str:
