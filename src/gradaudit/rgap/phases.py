@@ -9,7 +9,7 @@ these phases. Blocks are padded with zeros to one size, so that they are decompo
 from __future__ import annotations
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 from torch.nn import functional
 
@@ -25,12 +25,14 @@ class Phases:
     Attributes:
         seen: For each tap and output position, which entry is met there; -1 in the padding.
         entries: In a channel.
+        channels: That a group of outputs sees.
     """
 
     def __init__(self, layer: Affine) -> None:
         device = layer.weight.device
         height, width = layer.input_shape[1:] if layer.is_convolution else (1, 1)
         self.entries = height * width
+        self.channels = layer.unknowns // (layer.groups * self.entries)
         self.seen = (
             _seen(layer, height, width) if layer.is_convolution else torch.zeros(1, 1).long()
         ).to(device)
@@ -53,11 +55,11 @@ class Phases:
         flat = self._entries.flatten()
         self._places = flat.argsort(stable=True)[: self.entries]
 
-    def split(self, channels: Float[Tensor, "p g c s"]) -> Float[Tensor, "p g f c e"]:
+    def split(self, channels: Shaped[Tensor, "p g c s"]) -> Shaped[Tensor, "p g f c e"]:
         """Images of single channels, phase by phase."""
         return functional.pad(channels, (0, 1))[..., self._entries].transpose(2, 3)
 
-    def join(self, blocks: Float[Tensor, "p g f c e"]) -> Float[Tensor, "p g c s"]:
+    def join(self, blocks: Shaped[Tensor, "p g f c e"]) -> Shaped[Tensor, "p g c s"]:
         """Of `split`: both its adjoint and its inverse."""
         return blocks.transpose(2, 3).flatten(3)[..., self._places]
 

@@ -116,7 +116,7 @@ class LayerProblem:
         other. `gradaudit.theory.layer_rank` gives the same from sizes alone.
         """
         layer = self.layer
-        channels = layer.unknowns // (layer.groups * self.phases.entries)
+        channels = self.phases.channels
         seen = len(set(self.phases.seen.flatten().tolist()) - {-1})
         rank = channels * self.spectrum.rank.sum(2)
         if self.behind.values is not None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
+from torch.nn import functional
 
 from gradaudit.rgap.phases import Phases
 
@@ -97,10 +99,14 @@ class Scaling:
     """
 
     def __init__(self, spectrum: ChannelSpectrum, weight: Float[Tensor, " p"]) -> None:
-        self._phases = spectrum.phases
-        problems, groups, phases, _, size = spectrum.right.shape
-        self._blocks = (problems, groups, phases, -1, size)
-        self._channels = (problems, groups, -1, spectrum.phases.entries)
+        phases, (_, groups, count, _, size) = spectrum.phases, spectrum.right.shape
+        blocks = (1, groups, count, phases.channels, size)
+        numbers = torch.arange(math.prod(blocks), device=weight.device)
+        self._join = phases.join(numbers.reshape(blocks)).flatten()
+        # From one on: zero stands for what fills up a block.
+        inputs = (1, groups, phases.channels, phases.entries)
+        numbers = torch.arange(1, math.prod(inputs) + 1, device=weight.device)
+        self._split = phases.split(numbers.reshape(inputs)).flatten()
         flat = weight[:, None, None, None]
         length = torch.hypot(spectrum.values, flat)
         self._equation = (flat * spectrum.values / length).flatten(0, 2)[:, None, :]
@@ -114,15 +120,16 @@ class Scaling:
         """The unknowns themselves, and the left-hand sides of the gradient equations."""
         blocks = scaled.reshape(len(self._right), -1, self._right.shape[2])
         parts = blocks @ self._right.mT
-        inputs = torch.baddbmm(blocks, parts, self._shrunk).reshape(self._blocks)
+        inputs = torch.baddbmm(blocks, parts, self._shrunk).reshape(len(scaled), -1)
         rows = (parts * self._equation).reshape(len(scaled), -1)
-        return self._phases.join(inputs).flatten(1), rows
+        return inputs.index_select(1, self._join), rows
 
     def adjoint(
         self, inputs: Float[Tensor, "p n"], rows: Float[Tensor, "p i"]
     ) -> Float[Tensor, "p y"]:
         """Of `__call__`."""
-        blocks = self._phases.split(inputs.reshape(self._channels)).flatten(0, 2)
+        filled = functional.pad(inputs, (1, 0)).index_select(1, self._split)
+        blocks = filled.reshape(len(self._right), -1, self._right.shape[2])
         rows = rows.reshape(len(blocks), -1, self._right.shape[1]) * self._equation
         parts = torch.baddbmm(rows, blocks, self._shrunk.mT)
         return torch.baddbmm(blocks, parts, self._right).reshape(len(inputs), -1)
