@@ -8,6 +8,7 @@ from gradaudit.applicability import (
     LAYER_ATTACKS,
     Refusal,
     attempts_for,
+    inputs_refusal,
     proposers_for,
     refusal,
     update_refusal,
@@ -181,3 +182,19 @@ def test_weight_decay_is_removed_before_an_audit():
     # What is reported is what was observed.
     assert result.update_sha256 == update.sha256()
     assert "weight decay 0.2" in result.assumptions[1]
+
+
+def test_layers_behind_trained_ones_after_several_steps():
+    named = {"conv.weight": torch.ones(2, 1, 3, 3), "fc.weight": torch.ones(3, 2)}
+    several, single = LocalTraining(epochs=2), LocalTraining()
+
+    def refused(change, step):
+        update = Update(named, delta=change, step=step)
+        (of,) = update.linear_layers()
+        return inputs_refusal(update, of, ["conv"])
+
+    assert "'conv' before it was trained" in refused(named, several).cause
+    assert refused(named, single) is None
+    # Frozen: not sent, or sent as zeros.
+    assert refused({"fc.weight": named["fc.weight"]}, several) is None
+    assert refused(named | {"conv.weight": torch.zeros(2, 1, 3, 3)}, several) is None

@@ -63,3 +63,14 @@ def test_layers_whose_change_is_not_seen():
 def test_a_parameter_without_a_layer():
     plan = plan_layers(update({"fc1.weight": (5, 8), "scale": (1,)}))
     assert [name for name, _, _ in plan.other] == ["scale"]
+
+
+def test_what_comes_before_a_layer():
+    shapes = {"fc1.weight": (5, 8), "norm.weight": (5,), "norm.bias": (5,), "fc2.weight": (3, 5)}
+    plan = plan_layers(update(shapes))
+    first, second = (layer for layer, _ in plan.linear)
+    assert plan.before(first) == ()
+    assert plan.before(second) == ("fc1", "norm")
+    # By the chain of sizes where there is one, whatever the update's order.
+    plan = plan_layers(update({"b.weight": (3, 5), "a.weight": (5, 8)}))
+    assert [plan.before(layer) for layer, _ in plan.linear] == [(), ("a",)]

@@ -40,6 +40,7 @@ def test_records_of_local_training_are_recovered(training, dtype):
     result = audited(update, truth, budget=Budget(seconds=60))
     assert result.status is Status.RECOVERED, result.cause
     assert result.certificate.kind == "layer"
+    assert result.cause.startswith("The change of layer 'fc1' holds 6 distinct records")
     order = [int(x) for x in nearest(result.records, truth.inputs)]
     found = [label for label in result.labels if label is not None]
     assert found, "labels are named"

@@ -145,8 +145,8 @@ def _status(
         )
         return (
             Status.RECOVERED,
-            f"The gradient of layer {problem.layer.name!r} holds {size} distinct {what}, and "
-            f"{solved} solved for{exact}.{scale}{_merged(verdict)}",
+            f"The {_observed(problem)} of layer {problem.layer.name!r} holds {size} distinct "
+            f"{what}, and {solved} solved for{exact}.{scale}{_merged(verdict)}",
             "Do not let a single client's update of such a batch be seen: use secure aggregation "
             "or differential privacy with noise above the gradient's size; a larger batch only "
             "raises the cost.",
@@ -176,8 +176,25 @@ def _status(
         Status.NOT_RECOVERED,
         "A reconstruction was found, but it is not proven: "
         + (reasons[0] if reasons else "the directions found do not make a batch."),
+        f"{_unproven(problem)} This does not show that other attacks fail.",
+    )
+
+
+def _observed(problem: Problem) -> str:
+    return "change" if problem.layer.several_steps else "gradient"
+
+
+def _unproven(problem: Problem) -> str:
+    """What may have kept a reconstruction from being proven, and what would help."""
+    if problem.layer.several_steps:
+        return (
+            "Training may have moved too many neurons across their boundary, the layer may not be "
+            "followed by a ReLU, or records may be too alike; audit a round of fewer steps or a "
+            "smaller rate."
+        )
+    return (
         "The layer may not be followed by a ReLU, or records may be too alike; give the model, or "
-        "audit another layer. This does not show that other attacks fail.",
+        "audit another layer."
     )
 
 
