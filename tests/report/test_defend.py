@@ -96,7 +96,7 @@ def test_the_cost_is_named():
 
 def test_the_table_leaves_out_what_all_points_share():
     titles = [column.title for column in table(noise_curve())]
-    assert titles[:3] == ["Defence", "Certified", "Within 20 dB"]
+    assert titles[:4] == ["Defence", "Outcome", "Certified", "Within 20 dB"]
     assert "Epsilon" in titles
     assert "Accuracy" not in titles
     columns = {column.title: column.cells for column in table(noise_curve())}

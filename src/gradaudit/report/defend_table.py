@@ -49,6 +49,7 @@ def table(curve: DefenseCurve) -> tuple[Column, ...]:
         ("Client", "what it does with its records", lambda p: training_text(p.setting), False),
     ]
     found: list[tuple[str, str, Callable[[Point], str], bool]] = [
+        ("Outcome", "of the audits", outcomes_text, False),
         (
             "Certified",
             "records recovered and certified, of those in all audits",
@@ -68,7 +69,6 @@ def table(curve: DefenseCurve) -> tuple[Column, ...]:
             True,
         ),
         ("True error", "the same against the truth", lambda p: _maybe(p.true_error), True),
-        ("PSNR", "median in dB of all that was reconstructed", lambda p: _maybe(p.psnr), True),
         (
             "Distortion",
             "sine of the angle between what is sent with and without the defence, 0 to 1",
@@ -82,7 +82,6 @@ def table(curve: DefenseCurve) -> tuple[Column, ...]:
             lambda p: MISSING if p.trained is None else accuracy_text(p.trained),
             True,
         ),
-        ("Outcome", "of the audits", outcomes_text, False),
         ("Seconds", "median of an audit's", lambda p: _maybe(p.seconds), True),
     ]
     points = curve.points
