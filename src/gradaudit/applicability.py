@@ -24,6 +24,8 @@ LAYER_ATTACKS = (
 # On all layers together; they need the model.
 NETWORK_ATTACKS = ("rgap", "dlg", "idlg", "inverting-gradients")
 ATTACKS = (*LAYER_ATTACKS, *NETWORK_ATTACKS)
+# Those that look below noise, where noise is all that is in the way.
+NOISE_ATTACKS = ("auto", "halfspace")
 # The proposers that work together unless one is asked for.
 TOGETHER = ("peeling", "halfspace", "spear", "spear++")
 # Sampling is left out where more submatrices than this are expected: hours of it.

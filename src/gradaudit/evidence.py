@@ -92,7 +92,9 @@ class Certificate:
     Attributes:
         kind: ``"full_gradient"`` (all layers recomputed), ``"layer"`` (the layer's gradient, bias
             gradient and activation pattern explained exactly), ``"activation_gradient"`` (each
-            record's own share recomputed), ``"explained_rows"`` (rows of the gradient that
+            record's own share recomputed), ``"within_noise"`` (all but the noise explained, by
+            records that are known to within their estimated errors), ``"explained_rows"`` (rows
+            of the gradient that
             determine some records, of which others are missing) or ``"none"``.
         statement: What is proven, in words.
         checks: The comparisons behind it.

@@ -20,7 +20,7 @@ LEVELS = (
     ("update", "truth", "result"),
     ("theory",),
     ("data", "models", "metrics", "linear", "defenses"),
-    ("chain",),
+    ("chain", "noisy"),
     ("rgap", "gradient_matching", "rank"),
     ("certify", "clients", "capture", "opacus"),
     ("layers", "applicability", "outcome"),
@@ -39,6 +39,7 @@ LEVEL = {part: number for number, parts in enumerate(LEVELS) for part in parts}
 CLOSED = {
     "linear": {"truth", "metrics", "clients", "data"},
     "chain": {"truth", "metrics", "clients", "data"},
+    "noisy": {"truth", "metrics", "clients", "data"},
     "rgap": {"truth", "metrics", "clients", "data"},
     "rank": {"truth", "metrics", "clients", "data", "linear"},
     "gradient_matching": {"truth", "metrics", "clients", "data"},

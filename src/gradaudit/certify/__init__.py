@@ -1,7 +1,15 @@
 """The only place that may say "recovered": shared checks of any attack's records."""
 
 from gradaudit.certify.network import Network, NetworkMismatchError
+from gradaudit.certify.noisy import certify_under_noise
 from gradaudit.certify.partial import certify_partial
 from gradaudit.certify.verdict import Verdict, certify
 
-__all__ = ["Network", "NetworkMismatchError", "Verdict", "certify", "certify_partial"]
+__all__ = [
+    "Network",
+    "NetworkMismatchError",
+    "Verdict",
+    "certify",
+    "certify_partial",
+    "certify_under_noise",
+]

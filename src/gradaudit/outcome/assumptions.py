@@ -62,6 +62,12 @@ def assumptions(outcome: Outcome, update: Update, hypothesis: Hypothesis) -> tup
         lines.append(
             f"{outcome.setting[0].upper()}{outcome.setting[1:]}; the certificate tests this."
         )
+    if outcome.certificate.kind == "within_noise":
+        known = "as it was given" if update.noise else "as the spectrum shows it"
+        lines.append(
+            f"The noise is independent and equally strong in all entries of the layer, {known}; "
+            "the estimated errors rest on this."
+        )
     if outcome.role != "input":
         lines.append(
             "The layer is not the first one: what is recovered are its inputs, features of the "

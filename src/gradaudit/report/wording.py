@@ -30,6 +30,10 @@ _EXACT = (
     "Whoever receives this update, such as the server of the federation, can compute {these} "
     "without any help of the client. Treat the update like the data itself."
 )
+_WITHIN = (
+    "Noise keeps them from being exact: each is known to within the estimated error stated with "
+    "it, and records with a weaker signal may be hidden."
+)
 _UP_TO_FACTOR = (
     "Each is known up to one positive factor, since the layer has no bias gradient: for an "
     "image, everything but the overall contrast."
@@ -52,6 +56,8 @@ def _recovered(result: AuditResult) -> Verdict:
         subject, these = "the only distinct record", "this record"
     else:
         subject, these = f"all {certified:,} distinct records", "these records"
+    if _within_noise(result):
+        subject = count(certified, "record")
     return Verdict(
         "Proven leak",
         "leak",
@@ -62,7 +68,8 @@ def _recovered(result: AuditResult) -> Verdict:
 
 def _partial(result: AuditResult) -> Verdict:
     certified = result.records_recovered
-    of_all = "" if result.batch_size is None else f" of the {result.batch_size:,} distinct"
+    hidden = result.batch_size is None or _within_noise(result)
+    of_all = "" if hidden else f" of the {result.batch_size:,} distinct"
     these = "this record" if certified == 1 else "these records"
     noun = "record" if certified == 1 and not of_all else "records"
     return Verdict(
@@ -76,7 +83,13 @@ def _partial(result: AuditResult) -> Verdict:
 
 def _consequence(result: AuditResult, these: str) -> str:
     text = _EXACT.format(these=these)
+    if _within_noise(result):
+        text = f"{text} {_WITHIN}"
     return text if result.scale_identified else f"{text} {_UP_TO_FACTOR}"
+
+
+def _within_noise(result: AuditResult) -> bool:
+    return result.certificate.kind == "within_noise"
 
 
 def _not_recovered(result: AuditResult) -> Verdict:
@@ -134,6 +147,7 @@ KINDS = {
     "full_gradient": "The gradient of the whole network, recomputed from the recovered records",
     "activation_gradient": "Each record’s own share of the gradient, recomputed by the network",  # noqa: RUF001
     "explained_rows": "Rows of the gradient that determine these records, and their own shares",
+    "within_noise": "All of the layer’s gradient but its noise, and the neurons each record fires",  # noqa: RUF001
     "layer": "The layer’s gradient, bias gradient and activations, explained without remainder",  # noqa: RUF001
 }
 

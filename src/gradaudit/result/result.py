@@ -144,6 +144,13 @@ class AuditResult:
 
     def summary(self) -> str:
         """The verdict in one sentence."""
+        if self.status.leak_proven and self.certificate.kind == "within_noise":
+            count = self.records_recovered
+            what, each = ("1 record was", "") if count == 1 else (f"{count} records were", "each ")
+            return (
+                f"Proven leak: {what} recovered from {self._origin}, {each}to within an estimated "
+                "error; noise may hide others."
+            )
         if self.status is Status.RECOVERED:
             what = f"all {self.batch_size} distinct records of the batch were"
             if self.batch_size == 1:

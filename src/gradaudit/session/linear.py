@@ -30,6 +30,7 @@ from gradaudit.linear.proposers import suited
 from gradaudit.outcome import Outcome, describe
 from gradaudit.outcome.sources import ATTACK as COCKTAIL_PARTY
 from gradaudit.outcome.sources import describe_sources
+from gradaudit.session.noisy import NoisyAttack
 from gradaudit.session.setup import Setup
 from gradaudit.update import LinearLayer
 
@@ -56,12 +57,17 @@ class LinearAttack:
         factors = factor_gradient(
             layer.weight_gradient, generator=self.setup.generator, output_layer=output
         )
+        noisy = NoisyAttack(self.setup)
+        best: Outcome | None = None
+        if noisy.suits(layer, factors, role):
+            best = noisy.run(layer, factors, role)
+            if best.status.leak_proven or not factors.spectrum.has_gap:
+                return best
         refused = refusal(layer, factors, self.setup.attack)
         if refused is not None:
-            return _refused(layer, role, factors, refused)
+            return best or _refused(layer, role, factors, refused)
         if self.setup.attack == COCKTAIL_PARTY:
             return self._unmix(layer, role, factors)
-        best: Outcome | None = None
         live = layer.weight_gradient != 0
         settings = attempts_for(
             role,
@@ -71,7 +77,7 @@ class LinearAttack:
             attack=self.setup.attack,
         )
         if isinstance(settings, Refusal):
-            return _refused(layer, role, factors, settings)
+            return best or _refused(layer, role, factors, settings)
         for place, setting in enumerate(settings):
             problem = build_problem(layer, factors, setting)
             share = 1.0 / (len(settings) - place)

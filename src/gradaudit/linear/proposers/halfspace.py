@@ -71,6 +71,7 @@ class HalfSpaceSearch:
         problem: A layer in the sparse-gradient setting.
         starts: In the first round.
         dtype: Of the search.
+        steer: Whether zeros are clear enough for `pairs.record_rows`; under noise they are not.
 
     Source:
         Ours.
@@ -83,12 +84,18 @@ class HalfSpaceSearch:
     joins_after = 0.0
 
     def __init__(
-        self, problem: Problem, *, starts: int = STARTS, dtype: torch.dtype = torch.float32
+        self,
+        problem: Problem,
+        *,
+        starts: int = STARTS,
+        dtype: torch.dtype = torch.float32,
+        steer: bool = True,
     ) -> None:
         if problem.setting not in self.settings:
             raise ValueError(f"the half-space search does not search a {problem.setting.value}")
         self._problem = problem
         self._dtype = dtype
+        self._steer = steer
         self._pace = Pace(problem.batch_size, starts)
         # Rows of equal norm: a neuron that fires for many records weighs no more than another.
         basis, self._triangle = torch.linalg.qr(problem.unit_rows)
@@ -188,6 +195,10 @@ class HalfSpaceSearch:
         ).T
         return torch.nn.functional.normalize(back, dim=1)
 
+    def to_whitened(self, link: Float[Tensor, "d b"]) -> Float[Tensor, "d b"]:
+        """The same map, from directions that are not whitened."""
+        return link.to(self._triangle) @ self._triangle
+
     def _cost(self, iterations: int, rounds: int) -> float:
         """Four products an iteration and as much again for the exponentials; twenty a round."""
         size = float(len(self._rows) * self._rows.shape[1])
@@ -203,7 +214,8 @@ class HalfSpaceSearch:
 
     def _away_from(self, known: Float[Tensor, "f b"]) -> Float[Tensor, "b f"]:
         """Whitened, what every direction but the known ones is nearly orthogonal to."""
-        records = record_rows(self._problem, known) if len(known) else known
+        steered = known if self._steer else known[:0]
+        records = record_rows(self._problem, steered) if len(steered) else steered
         whitened = torch.linalg.solve_triangular(self._triangle.T, records.T, upper=False)
         return torch.linalg.qr(whitened).Q.to(self._dtype)
 
