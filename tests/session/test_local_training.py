@@ -72,8 +72,10 @@ def test_one_epoch_of_one_batch_is_one_gradient(size, seed):
     single = audit(FedSGD(model).update(inputs, labels)[0])
     assert trained.status is single.status
     assert trained.certificate.kind == single.certificate.kind == "full_gradient"
-    assert trained.labels == single.labels
-    assert torch.allclose(trained.records, single.records, atol=1e-6)
+    # Rounding of the difference may change the order in which records are found.
+    order = nearest(trained.records, single.records)
+    assert list(trained.labels) == [single.labels[j] for j in order.tolist()]
+    assert torch.allclose(trained.records, single.records[order], atol=1e-6)
 
 
 def test_layers_behind_trained_ones_are_refused_and_those_behind_frozen_ones_are_not():
