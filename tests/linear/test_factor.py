@@ -199,3 +199,33 @@ def test_duplicate_records_count_once():
     records = gaussian(4, 60, 0)
     planted = plant(torch.cat([records, records[:2]]), width=100)
     assert planted.problem.batch_size == 4
+
+
+def test_the_rounding_of_weights_is_not_decomposed_and_changes_nothing():
+    """A large difference of float32 weights: rounding of all ranks, far below the records."""
+    generator = torch.Generator().manual_seed(3)
+    weight = torch.rand(1200, 600, generator=generator) - 0.5
+    signal = torch.randn(1200, 20, generator=generator) @ torch.randn(20, 600, generator=generator)
+    change = (weight + 1e-4 * signal) - weight
+    whole = factor_gradient(change, generator=generator)
+    sketched = factor_gradient(change, generator=generator, weight=weight)
+    assert len(whole.spectrum.singular_values) == 600
+    assert len(sketched.spectrum.singular_values) < 100
+    assert whole.rank == sketched.rank == 20
+    assert torch.allclose(whole.values, sketched.values, rtol=1e-12)
+    outside = sketched.right - whole.right @ (whole.right.T @ sketched.right)
+    assert float(outside.norm()) < 1e-10
+    assert torch.allclose(whole.row_noise, sketched.row_noise, rtol=1e-6)
+
+
+@pytest.mark.parametrize("strength", [1e-7, 1e-8, 1e-9, 1e-10])
+def test_records_near_the_rounding_of_weights_are_seen_as_without_a_sketch(strength):
+    generator = torch.Generator().manual_seed(3)
+    weight = torch.rand(1200, 600, generator=generator).double() - 0.5
+    signal = torch.randn(1200, 20, generator=generator) @ torch.randn(20, 600, generator=generator)
+    after = (weight + strength * signal).float()
+    change = after - weight.float()
+    whole = factor_gradient(change, generator=generator).spectrum
+    sketched = factor_gradient(change, generator=generator, weight=weight.float()).spectrum
+    assert whole.has_gap == sketched.has_gap
+    assert not whole.has_gap or whole.numerical_rank == sketched.numerical_rank == 20

@@ -67,6 +67,7 @@ def factor_gradient(
     *,
     generator: torch.Generator,
     output_layer: bool = False,
+    weight: Float[Tensor, "m n"] | None = None,
 ) -> Factors:
     """Factor a weight gradient and decide its numerical rank.
 
@@ -78,6 +79,8 @@ def factor_gradient(
         gradient: As observed, in its observed dtype.
         generator: For the range finder that large gradients take; on the gradient's device.
         output_layer: Whether rows may sum to zero as a softmax makes them, which takes one rank.
+        weight: The weights, if the gradient is a difference of them and carries their rounding;
+            decides nothing, but spares a large one the full decomposition of that rounding.
 
     Returns:
         The factors at the decided rank.
@@ -100,7 +103,7 @@ def factor_gradient(
     if min(matrix.shape) <= FULL_SVD_SIDE:
         left, values, right = _svd(matrix)
     else:
-        left, values, right = _sketched_svd(matrix, floor_of, generator)
+        left, values, right = _sketched_svd(matrix, floor_of, generator, _rounding_of(weight))
     floor = floor_of(float(values[0]))
     rank, threshold, ratio, has_gap, words = _decide(values, floor, limit)
     rest = matrix - (left[:, :rank] * values[:rank]) @ right[:, :rank].T
@@ -157,13 +160,19 @@ class _FloorRule:
 
 
 def _sketched_svd(
-    matrix: Tensor, floor_of: _FloorRule, generator: torch.Generator
+    matrix: Tensor, floor_of: _FloorRule, generator: torch.Generator, rounding: float
 ) -> tuple[Tensor, Tensor, Tensor]:
     """SVD by a range finder whose size doubles until the gradient is exhausted to rounding.
 
     A gradient of rank b is captured by any sketch of more than b columns exactly, up to rounding,
-    so that nothing is approximated; a full-rank (noisy) one ends in the full SVD.
+    so that nothing is approximated; a full-rank (noisy) one ends in the full SVD. Errors that the
+    rounding of weights leaves below a sketch turn its vectors by the cube of their relative size,
+    as they themselves do in proportion.
     """
+
+    def floor(largest: Tensor) -> float:
+        return max(floor_of(float(largest)), rounding)
+
     columns, side = matrix.shape[1], min(matrix.shape) // 3
     sketch, size = matrix[:, :0], FIRST_SKETCH
     while size <= side:
@@ -178,13 +187,13 @@ def _sketched_svd(
         basis, triangle = torch.linalg.qr(sketch)
         turned, rough, _ = torch.linalg.svd(triangle)
         rough = rough / size**0.5
-        seen = int((rough > ROUGH_FLOORS * floor_of(float(rough[0]))).sum())
+        seen = int((rough > ROUGH_FLOORS * floor(rough[0])).sum())
         if seen + OVERSAMPLING <= size or 2 * size > side:
             kept = min(seen + 2 * OVERSAMPLING, size)
             # A second pass straightens the directions that the first one saw weakly.
             basis = torch.linalg.qr(matrix @ (matrix.T @ (basis @ turned[:, :kept]))).Q
             inner, values, right = _svd(basis.T @ matrix)
-            if bool((values[kept - OVERSAMPLING :] <= floor_of(float(values[0]))).all()):
+            if bool((values[kept - OVERSAMPLING :] <= floor(values[0])).all()):
                 return basis @ inner, values, right
         size *= 2
     return _svd(matrix)
@@ -198,7 +207,8 @@ def _decide(
     above = sum(value > floor for value in series)
     following = max(series[above], floor / 64.0) if above < len(series) else floor / 64.0
     ratio = series[above - 1] / following
-    if above < limit and ratio >= GAP_RATIO:
+    # A sketch that did not go down to rounding shows no gap there.
+    if above < min(limit, len(series)) and ratio >= GAP_RATIO:
         return (
             above,
             floor,
@@ -231,6 +241,14 @@ def _decide(
     else:
         words += f"; below the widest gap ({widest:.1f}-fold) lies more than independent noise."
     return rank, floor, None, False, words
+
+
+def _rounding_of(weight: Tensor | None) -> float:
+    """The largest singular value that the rounding of weights explains; 0 without any."""
+    if weight is None:
+        return 0.0
+    rows, columns = (float(weight.double().norm(dim=axis).max()) for axis in (1, 0))
+    return rounding_floor(weight.dtype, 0.0, rows, columns)
 
 
 def _empty(matrix: Tensor) -> Factors:

@@ -55,7 +55,10 @@ class LinearAttack:
         output = is_output(self.setup.plan, layer)
         layer = _moved(layer, self.setup.place)
         factors = factor_gradient(
-            layer.weight_gradient, generator=self.setup.generator, output_layer=output
+            layer.weight_gradient,
+            generator=self.setup.generator,
+            output_layer=output,
+            weight=layer.weight if self.setup.sign < 0 else None,
         )
         noisy = NoisyAttack(self.setup)
         best: Outcome | None = None
