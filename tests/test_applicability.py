@@ -15,6 +15,7 @@ from gradaudit.applicability import (
 )
 from gradaudit.auditing import audit
 from gradaudit.clients import FedAvg
+from gradaudit.defenses import Quantise
 from gradaudit.evidence import Status
 from gradaudit.linear.factor import factor_gradient
 from gradaudit.linear.problem import Setting
@@ -118,6 +119,24 @@ def test_signs_are_no_gradient():
     found = refusal(signs, factors(signs), "auto")
     assert "signs" in found.cause
     assert "signs" in found.remedy
+
+
+@pytest.mark.parametrize("bits", [1, 2, 4])
+def test_a_few_levels_are_no_gradient(bits):
+    of = layer(3)
+    rounded = Quantise(bits).on_sent({"": of.weight_gradient}, torch.Generator())[""]
+    coarse = LinearLayer("fc1", of.weight, None, rounded, None)
+    assert "values or fewer" in refusal(coarse, factors(coarse), "auto").cause
+    found = refusal(of, factors(of), "auto")
+    assert found is None or "values or fewer" not in found.cause
+
+
+def test_two_records_of_zeros_and_ones_are_not_taken_for_levels():
+    records = torch.tensor([[1.0, 0.0, 1.0, 1.0], [0.0, 1.0, 1.0, 0.0]]).double()
+    rows = torch.randn(6, 2, generator=torch.Generator().manual_seed(0)).double()
+    of = LinearLayer("fc1", torch.ones(6, 4).double(), None, rows @ records, None)
+    found = refusal(of, factors(of), "auto")
+    assert found is None or "values or fewer" not in found.cause
 
 
 def test_inputs_of_zero_and_one_before_two_classes_are_not_taken_for_signs():

@@ -35,6 +35,11 @@ MOST_SUBMATRICES = 1e8
 LARGEST_ZERO_SHARE = 0.75
 # So many rows of one magnitude, to within this part of it, are signs.
 SIGN_ROWS, SIGN_SPREAD = 3, 1e-3
+# Every row of a gradient has values of its own. So few in all, and fewer than rows, are what
+# rounding to four bits leaves; a batch of such rows has a rank and zeros that mean nothing.
+FEW_LEVELS = 16
+# Entries each way of the corner that is looked at first.
+CORNER = 64
 
 
 @dataclass(frozen=True)
@@ -135,13 +140,9 @@ def refusal(layer: LinearLayer, factors: Factors, attack: str) -> Refusal | None
             "squares leave the range of float64.",
             "Multiply the whole update by a constant; records do not depend on it.",
         )
-    if _holds_signs(layer):
-        return Refusal(
-            f"All entries of the gradient of layer {layer.name!r} that are not zero have one "
-            "magnitude: the update holds signs (of signSGD, or of Adam's first step), not a "
-            "gradient.",
-            "Audit the gradient that the signs were taken of. What signs alone leak is not tested.",
-        )
+    rounded = _rounded_refusal(layer, factors.rank)
+    if rounded is not None:
+        return rounded
     if factors.rank == 0:
         return Refusal(
             f"The gradient of layer {layer.name!r} is zero in every entry.",
@@ -243,6 +244,24 @@ def attempts_for(
     )
 
 
+def _rounded_refusal(layer: LinearLayer, rank: int) -> Refusal | None:
+    """Why a gradient of which signs or a few levels are left is not attacked."""
+    if _holds_signs(layer):
+        return Refusal(
+            f"All entries of the gradient of layer {layer.name!r} that are not zero have one "
+            "magnitude: the update holds signs (of signSGD, or of Adam's first step), not a "
+            "gradient.",
+            "Audit the gradient that the signs were taken of. What signs alone leak is not tested.",
+        )
+    if rank > 1 and _is_coarse(layer):
+        return Refusal(
+            f"The entries of the gradient of layer {layer.name!r} have {FEW_LEVELS} values or "
+            "fewer, as after rounding to a few bits, which makes zeros and a rank of its own.",
+            "Audit the gradient before it was rounded. What so few levels leak is not tested.",
+        )
+    return None
+
+
 def _holds_signs(layer: LinearLayer) -> bool:
     """Whether the gradient was reduced to its signs.
 
@@ -253,3 +272,14 @@ def _holds_signs(layer: LinearLayer) -> bool:
     if len(live) < SIGN_ROWS:
         return False
     return float(live[live > 0].amin()) >= (1 - SIGN_SPREAD) * float(live.amax())
+
+
+def _is_coarse(layer: LinearLayer) -> bool:
+    """Whether the gradient was rounded to a few levels."""
+    change = layer.weight_gradient
+    # Sorting a large layer takes seconds; a few entries show that it is not needed.
+    if len(change[:CORNER, :CORNER].unique()) > FEW_LEVELS + 1:
+        return False
+    live = change[(change != 0).any(1)]
+    levels = live.unique()
+    return int((levels != 0).sum()) <= min(FEW_LEVELS, len(live) - 1)
