@@ -212,7 +212,7 @@ class HalfSpaceSearch:
         basis = torch.linalg.qr(torch.cat([narrowed, self._activation[:, size:]], dim=1)).Q
         return (basis * len(basis) ** 0.5).to(self._dtype)
 
-    def _away_from(self, known: Float[Tensor, "f b"]) -> Float[Tensor, "b f"]:
+    def _away_from(self, known: Float[Tensor, "f b"]) -> Float[Tensor, "b s"]:
         """Whitened, what every direction but the known ones is nearly orthogonal to."""
         steered = known if self._steer else known[:0]
         records = record_rows(self._problem, steered) if len(steered) else steered
