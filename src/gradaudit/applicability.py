@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import torch
+
 from gradaudit.linear.factor import Factors
 from gradaudit.linear.problem import Setting
 from gradaudit.linear.proposers import PROPOSERS
@@ -278,8 +280,8 @@ def _is_coarse(layer: LinearLayer) -> bool:
     """Whether the gradient was rounded to a few levels."""
     change = layer.weight_gradient
     # Sorting a large layer takes seconds; a few entries show that it is not needed.
-    if len(change[:CORNER, :CORNER].unique()) > FEW_LEVELS + 1:
+    if len(torch.unique(change[:CORNER, :CORNER])) > FEW_LEVELS + 1:
         return False
     live = change[(change != 0).any(1)]
-    levels = live.unique()
+    levels = torch.unique(live)
     return int((levels != 0).sum()) <= min(FEW_LEVELS, len(live) - 1)
