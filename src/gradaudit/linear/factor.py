@@ -103,7 +103,9 @@ def factor_gradient(
     if min(matrix.shape) <= FULL_SVD_SIDE:
         left, values, right = _svd(matrix)
     else:
-        left, values, right = _sketched_svd(matrix, floor_of, generator, _rounding_of(weight))
+        left, values, right = _sketched_svd(
+            matrix, floor_of, generator, rounding_of_weights(weight)
+        )
     floor = floor_of(float(values[0]))
     rank, threshold, ratio, has_gap, words = _decide(values, floor, limit)
     rest = matrix - (left[:, :rank] * values[:rank]) @ right[:, :rank].T
@@ -243,8 +245,16 @@ def _decide(
     return rank, floor, None, False, words
 
 
-def _rounding_of(weight: Tensor | None) -> float:
-    """The largest singular value that the rounding of weights explains; 0 without any."""
+def rounding_of_weights(weight: Tensor | None) -> float:
+    """The largest singular value that the rounding of weights explains; 0 without any.
+
+    Args:
+        weight: Weights whose difference was observed, in the type in which they were trained.
+
+    Example:
+        >>> 0 < rounding_of_weights(torch.ones(2, 2)) < 1e-4
+        True
+    """
     if weight is None:
         return 0.0
     rows, columns = (float(weight.double().norm(dim=axis).max()) for axis in (1, 0))
