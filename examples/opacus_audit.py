@@ -2,7 +2,8 @@
 
 A client takes one step on handwritten digits: every record's gradient is clipped, Gaussian noise is
 added, and the result is audited as a server would see it. Clipping alone hides nothing, since it
-only rescales each record's part. How much noise it takes is what the table shows.
+only rescales each record's part. A little noise makes records inexact, each by about as much as the
+audit estimates; more noise hides them. How much it takes is what the table shows.
 
     pip install 'gradaudit[opacus,data]'
     python examples/opacus_audit.py --noise 0 1e-6 1e-4 1e-2 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import statistics
 import sys
 from pathlib import Path
 
@@ -37,6 +38,21 @@ def test_clipping_alone_hides_nothing(example):
     assert row.result.records_recovered == row.batch_size == 13
     # Float32 gradients: the audit predicts 2e-7 of the inputs.
     assert row.pixel_error < 1e-5
+
+
+def test_a_little_noise_makes_records_inexact_by_what_the_audit_says(example):
+    errors = []
+    for noise_multiplier in (1e-6, 1e-4):
+        row = example.audit_step(noise_multiplier)
+        assert row.result.certificate.kind == "within_noise"
+        assert row.result.records_recovered >= 7
+        (deviation,) = example.DIGITS.preprocessing.std
+        estimated = [deviation * record.estimated_error for record in row.result.evidence]
+        # The largest error of 64 pixels is 2.5 standard errors in the median; twice as much is
+        # what the estimate may be off by.
+        assert 1 < row.pixel_error / statistics.median(estimated) < 5
+        errors.append(row.pixel_error)
+    assert 50 < errors[1] / errors[0] < 200
 
 
 def test_nothing_is_recovered_at_the_usual_noise(example):
