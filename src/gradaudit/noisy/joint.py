@@ -82,9 +82,14 @@ def fit_jointly(problem: Problem, directions: Float[Tensor, "b b"]) -> Fit | Non
         if scaled is None:
             return None
         gradients = scaled @ left.T
-        mixtures = torch.linalg.inv(scaled.T) * values
+        inverse, singular = torch.linalg.inv_ex(scaled.T)
+        covariance, degenerate = torch.linalg.inv_ex(gradients @ gradients.T)
+        # Two directions that are one, as the search may leave of a gradient that is mostly zeros.
+        if bool(singular) or bool(degenerate):
+            return None
+        mixtures = inverse * values
         # Of a record's entry: what least squares with these gradients leaves.
-        error = level * torch.linalg.inv(gradients @ gradients.T).diagonal().clamp(min=0).sqrt()
+        error = level * covariance.diagonal().clamp(min=0).sqrt()
         bias = 0.0 if problem.layer.bias is None else problem.layer.bias
         sides = mixtures @ problem.preactivation_map.T + bias
         spread = error[:, None] * weight_norms + torch.finfo(sides.dtype).tiny
