@@ -178,12 +178,14 @@ def smallest(
     eye = torch.eye(rows.shape[1]).to(rows)
     for which, gram in weighted_grams(scaled, precision):
         size = gram.diagonal(dim1=1, dim2=2).mean(1)[:, None, None]
-        factor = torch.linalg.cholesky(gram + SHIFT * size * eye)
+        factor, failed = torch.linalg.cholesky_ex(gram + SHIFT * size * eye)
         vector = current[which, :, None]
         for _ in range(INVERSE_STEPS):
             vector = torch.cholesky_solve(vector, factor)
             vector = vector / vector.norm(dim=1, keepdim=True)
-        result[which] = vector[..., 0]
+        # Weights that overflow determine no direction: it stays where it was.
+        lost = (failed != 0) | ~torch.isfinite(vector).all(dim=1)[:, 0]
+        result[which] = torch.where(lost[:, None], current[which], vector[..., 0])
     result = normalize(result * scale, dim=1)
     return result * torch.sign((result * directions).sum(1, keepdim=True))
 

@@ -61,26 +61,35 @@ class LinearAttack:
             weight=layer.weight if self.setup.sign < 0 else None,
         )
         noisy = NoisyAttack(self.setup)
-        best: Outcome | None = None
-        if noisy.suits(layer, factors, role):
-            best = noisy.run(layer, factors, role)
-            if best.status.leak_proven or not factors.spectrum.has_gap:
-                return best
+        suits = noisy.suits(layer, factors, role)
+        outcome: Outcome | None = None
+        if suits and noisy.comes_first(factors):
+            outcome = noisy.run(layer, factors, role)
+            if outcome.status.leak_proven or not factors.spectrum.has_gap:
+                return outcome
+        exact = self._exact(layer, role, factors)
+        if suits and outcome is None and not exact.status.leak_proven:
+            outcome = noisy.run(layer, factors, role)
+        return exact if outcome is None or exact.rank() >= outcome.rank() else outcome
+
+    def _exact(self, layer: LinearLayer, role: str, factors: Factors) -> Outcome:
+        """Records from zeros that stand out, or why there are none."""
         refused = refusal(layer, factors, self.setup.attack)
         if refused is not None:
-            return best or _refused(layer, role, factors, refused)
+            return _refused(layer, role, factors, refused)
         if self.setup.attack == COCKTAIL_PARTY:
             return self._unmix(layer, role, factors)
+        best: Outcome | None = None
         live = layer.weight_gradient != 0
         settings = attempts_for(
             role,
-            output,
+            is_output(self.setup.plan, layer),
             factors,
             live=(int(live.any(1).sum()), int(live.any(0).sum())),
             attack=self.setup.attack,
         )
         if isinstance(settings, Refusal):
-            return best or _refused(layer, role, factors, settings)
+            return _refused(layer, role, factors, settings)
         for place, setting in enumerate(settings):
             problem = build_problem(layer, factors, setting)
             share = 1.0 / (len(settings) - place)

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from gradaudit.applicability import NOISE_ATTACKS
 from gradaudit.certify import certify_under_noise
-from gradaudit.linear.factor import Factors
-from gradaudit.linear.noise import looks_independent
+from gradaudit.linear.factor import BELIEVED_GAP, Factors, rounding_of_weights
+from gradaudit.linear.noise import effective_dtype, looks_independent
 from gradaudit.linear.problem import Setting, build_problem
-from gradaudit.linear.tolerances import SURPLUS_ZEROS
-from gradaudit.noisy import factors_above_noise, measure_noise, recover_under_noise
+from gradaudit.linear.tolerances import SURPLUS_ZEROS, rounding_floor
+from gradaudit.noisy import factors_above_noise, measure_noise, noise_edge, recover_under_noise
 from gradaudit.outcome import Outcome
 from gradaudit.outcome.noisy import describe_under_noise, hidden_by_noise
 from gradaudit.session.setup import Setup
 from gradaudit.update import LinearLayer
+
+# The noise's edge above what rounding explains of a gradient, from which on it is noise.
+OVER_ROUNDING = 10.0
 
 
 @dataclass(frozen=True)
@@ -38,21 +42,25 @@ class NoisyAttack:
             return False
         if layer.bias_gradient is None or factors.rank == 0:
             return False
-        if self.setup.update.noise:
+        known = self.setup.update.noise
+        level, rank = measure_noise(_values(factors), layer.shape, known)
+        rounding = OVER_ROUNDING * _rounding(layer)
+        if self.setup.sign < 0:
+            rounding = max(rounding, rounding_of_weights(layer.weight))
+        if noise_edge(layer.shape, level) < rounding:
+            return False
+        if known or factors.spectrum.has_gap:
             return True
-        spectrum = factors.spectrum
-        if spectrum.has_gap:
-            # Above rounding, the widest gap lies at the threshold only where noise fills the rest.
-            return spectrum.numerical_rank < len(spectrum.singular_values) and (
-                spectrum.threshold == spectrum.singular_values[spectrum.numerical_rank]
-            )
-        level, rank = measure_noise(_values(factors), layer.shape)
-        if level == 0.0 or rank >= min(layer.shape) // 2:
+        if rank >= min(layer.shape) // 2:
             return False
         matrix = layer.weight_gradient.to(factors.left)
         kept = factors.left[:, :rank] * factors.values[:rank]
-        rest = matrix - kept @ factors.right[:, :rank].T
-        return looks_independent(matrix, rest, rank)
+        return looks_independent(matrix, matrix - kept @ factors.right[:, :rank].T, rank)
+
+    def comes_first(self, factors: Factors) -> bool:
+        """Whether noise is too strong for zeros to stand out, which an exact search needs."""
+        spectrum = factors.spectrum
+        return not spectrum.has_gap or (spectrum.gap_ratio or 0.0) < BELIEVED_GAP
 
     def run(self, layer: LinearLayer, factors: Factors, role: str) -> Outcome:
         """Attack the layer, or say what hides its records.
@@ -89,3 +97,13 @@ def _values(factors: Factors) -> Float[Tensor, " k"]:
     """All singular values that are known."""
     known = factors.spectrum.singular_values
     return factors.values.new_tensor(known) if len(known) > factors.rank else factors.values
+
+
+def _rounding(layer: LinearLayer) -> float:
+    """The largest singular value that rounding alone explains."""
+    matrix = layer.weight_gradient.to(torch.float64)
+    rows, columns = matrix.norm(dim=1), matrix.norm(dim=0)
+    largest = float(torch.maximum(rows.max(), columns.max()))
+    return rounding_floor(
+        effective_dtype(layer.weight_gradient), largest, float(rows.max()), float(columns.max())
+    )
