@@ -11,6 +11,7 @@ from torch import Tensor
 
 from gradaudit.budget import Control
 from gradaudit.linear.problem import Problem
+from gradaudit.noisy.contradiction import resolve_contradictions
 from gradaudit.noisy.errors import Errors, estimate_errors
 from gradaudit.noisy.joint import Fit, fit_jointly
 from gradaudit.noisy.search import TYPICAL_SHARE, search_under_noise
@@ -86,6 +87,8 @@ def recover_under_noise(
         began = clock()
         control.report(f"layer {problem.layer.name}: fitting all directions together")
         latest = fit_jointly(problem, search.directions)
+        if latest is not None:
+            latest = resolve_contradictions(problem, latest)
         seconds["fit"] += clock() - began
         if latest is None:
             stopped = stopped or search.stopped or "the directions found do not make a batch"
