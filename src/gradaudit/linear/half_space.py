@@ -60,7 +60,7 @@ def plausible(problem: Problem, directions: Float[Tensor, "k b"]) -> Bool[Tensor
     if problem.setting is Setting.SPARSE_INPUT:
         return ((values > 0) | ~active).all(1) | ((values < 0) | ~active).all(1)
     judged = (zero | active) & problem.live
-    fits, wrong, missed = _separated_by_regression(problem, judged, active)
+    fits, wrong = _separated_by_regression(problem, judged, active)
     tolerances = problem.zero_tolerance(directions)
     hopeless = wrong > (HOPELESS_SHARE * judged.sum(1)).clamp(min=HOPELESS_ROWS)
     for index in torch.nonzero(~fits & ~hopeless)[:, 0].tolist():
@@ -70,8 +70,9 @@ def plausible(problem: Problem, directions: Float[Tensor, "k b"]) -> Bool[Tensor
         if problem.activation_drift is None:
             fits[index] = separable(problem, rows, firing, hidden=hidden)
         else:
-            # A small margin is no side at all, so that no program need look for one.
-            fits[index] = not int(missed[index]) and int(wrong[index]) <= hidden
+            # A small margin is no side at all, so that no program need look for one; those that
+            # are hidden may turn the separator past as many others.
+            fits[index] = int(wrong[index]) <= hidden
     return fits
 
 
@@ -136,12 +137,12 @@ def _design_drift(problem: Problem) -> Float[Tensor, "m d"] | None:
 
 def _separated_by_regression(
     problem: Problem, judged: Bool[Tensor, "k m"], active: Bool[Tensor, "k m"]
-) -> tuple[Bool[Tensor, " k"], Int[Tensor, " k"], Int[Tensor, " k"]]:
+) -> tuple[Bool[Tensor, " k"], Int[Tensor, " k"]]:
     """For which patterns a few Newton steps of logistic regression find a separator.
 
-    And how many rows are on the wrong side in the end, and how many of those are active. No is no
-    answer. First truncated steps in float32, for all patterns by common products; then exact ones
-    for those that are left, whose margin is smaller. A separator is tested in float64.
+    And how many rows are on the wrong side in the end; after several steps of training, at best. No
+    is no answer. First truncated steps in float32, for all patterns by common products; then exact
+    ones for those that are left, whose margin is smaller. A separator is tested in float64.
     """
     design, bounded = _design(problem)
     drift = _design_drift(problem)
@@ -160,9 +161,8 @@ def _separated_by_regression(
     target = active.to(basis)
     found = torch.zeros(len(judged), dtype=torch.bool, device=judged.device)
     wrong = torch.zeros(len(judged), dtype=torch.int64, device=judged.device)
-    missed = torch.zeros_like(wrong)
     if not bool((triangle.diagonal().abs() > 0).all()):
-        return found, wrong, missed
+        return found, wrong
     if drift is not None:
         drift = drift / torch.where(norms > 0, norms, 1.0) * len(basis) ** 0.5
         drift = torch.linalg.solve_triangular(triangle, drift, upper=True, left=False)
@@ -174,8 +174,9 @@ def _separated_by_regression(
         margin = (2 * target[going] - 1) * (weights[going] @ basis.T)
         certain = settled(margin, None if drift is None else weights[going] @ drift.T)
         margin = torch.where((counts[going] > 0) & certain, margin, torch.inf)
-        wrong[going] = (margin <= 0).sum(1)
-        missed[going] = ((margin <= 0) & active[going]).sum(1)
+        count = (margin <= 0).sum(1)
+        # Exact steps may diverge where no separator ends them.
+        wrong[going] = count if drift is None or not step else count.minimum(wrong[going])
         separates = margin.amin(1) > SMALLEST_MARGIN * weights[going].norm(dim=1)
         found[going[separates]] = True
         going = going[~separates]
@@ -190,7 +191,7 @@ def _separated_by_regression(
             judged=counts[going].to(dtype),
             exact=not quick,
         ).to(basis)
-    return found, wrong, missed
+    return found, wrong
 
 
 def _separable_but_for(signed: np.ndarray, free: int, active: np.ndarray, hidden: int) -> bool:
