@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from gradaudit.certify import Verdict
 from gradaudit.evidence import Certificate, RecordEvidence, Status
 from gradaudit.linear.factor import Factors
@@ -84,6 +86,33 @@ def hidden_by_noise(layer: LinearLayer, role: str, factors: Factors) -> Outcome:
         role=role,
         batch_size=None,
         spectrum=factors.spectrum,
+    )
+
+
+def without_hidden_records(outcome: Outcome, shown: int) -> Outcome:
+    """Take back records of a layer in which the noise hides some that another layer shows.
+
+    What the hidden ones add stands above the noise with the others and is mixed into them; no
+    estimate of their errors knows of it.
+
+    Args:
+        outcome: Of the layer.
+        shown: Records that the other layer shows, at least.
+    """
+    size = outcome.batch_size
+    if outcome.certificate.kind != "within_noise" or size is None or size >= shown:
+        return outcome
+    return replace(
+        outcome,
+        status=Status.NOT_RECOVERED,
+        cause=f"{size} inputs of layer {outcome.layer!r} stand above noise, but another layer "
+        f"shows {shown} records: the others are mixed into what was found, and nothing can be "
+        "certified.",
+        remedy=_OTHERS,
+        records=None,
+        gradients=None,
+        evidence=(),
+        certificate=Certificate(),
     )
 
 

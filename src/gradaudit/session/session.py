@@ -14,6 +14,8 @@ from gradaudit.applicability import Refusal
 from gradaudit.budget import Control
 from gradaudit.evidence import LayerReport, SearchReport, Status
 from gradaudit.outcome import Outcome, assumptions
+from gradaudit.outcome.noisy import ATTACK as UNDER_NOISE
+from gradaudit.outcome.noisy import without_hidden_records
 from gradaudit.outcome.sources import ATTACK as COCKTAIL_PARTY
 from gradaudit.result import AuditResult
 from gradaudit.session.features import estimate_inputs
@@ -34,12 +36,14 @@ class Session:
         setup: What attacks work on: the same without the known term of weight decay.
         reports: Of the layers that were looked at.
         best: Outcome so far.
+        above_noise: Records that some layer shows above noise, at most.
     """
 
     observed: Update
     setup: Setup
     reports: list[LayerReport] = field(default_factory=list)
     best: Outcome | None = None
+    above_noise: int = 0
 
     def visit(self, layer: LinearLayer, role: str, *, wanted: bool) -> None:
         """Examine one layer, and attack it unless a leak is proven already."""
@@ -61,6 +65,9 @@ class Session:
             self._note(layer, role, "Not reached before the search had to end.")
             return
         outcome = LinearAttack(self.setup).run(layer, role)
+        if outcome.attack == UNDER_NOISE:
+            self.above_noise = max(self.above_noise, outcome.batch_size or 0)
+            outcome = without_hidden_records(outcome, self.above_noise)
         self._note(layer, role, outcome.cause, outcome)
         if self.best is None or outcome.rank() > self.best.rank():
             self.best = outcome
