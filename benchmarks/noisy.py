@@ -46,11 +46,10 @@ is certified. PSNR is of pixels in [0, 1], not clipped, of certified records; th
 is the part of all records that is certified and better than that. *Inputs of later layers* are what
 the audit certified there when it recovered nothing from the first.
 
-**False** is a certified record further than three times its estimated error from every true one. It
-happens in two ways. Where one direction is wrong, all others of the batch are worse than the noise
-predicts, and one of them may be by more than its neurons show. In a later layer most records lie
-below the edge, and what stands above it may be a mixture of records that the layer hardly tells
-apart.
+**False** is a certified record further than three times its estimated error from every true one.
+Two ways to it were found here and closed: a direction with a share of another record, which its own
+record contradicts (it is solved anew), and a later layer in which noise hides records that another
+layer shows (it certifies nothing).
 
 **The floor** is least squares with the true activation gradients, which nobody has: an error of
 about sigma / |g_j| in every entry of record j. No attack on this layer alone does better without
