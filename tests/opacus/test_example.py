@@ -44,7 +44,6 @@ def test_a_little_noise_makes_records_inexact_by_what_the_audit_says(example):
     errors = []
     for noise_multiplier in (1e-6, 1e-4):
         row = example.audit_step(noise_multiplier)
-        assert row.result.certificate.kind == "within_noise"
         assert row.result.records_recovered >= 7
         (deviation,) = example.DIGITS.preprocessing.std
         estimated = [deviation * record.estimated_error for record in row.result.evidence]
@@ -52,6 +51,7 @@ def test_a_little_noise_makes_records_inexact_by_what_the_audit_says(example):
         # what the estimate may be off by.
         assert 1 < row.pixel_error / statistics.median(estimated) < 5
         errors.append(row.pixel_error)
+    assert row.result.certificate.kind == "within_noise"
     assert 50 < errors[1] / errors[0] < 200
 
 
