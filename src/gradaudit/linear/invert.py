@@ -105,8 +105,7 @@ def invert(
             done = False
             if new and len(pool) >= problem.batch_size:
                 with clock.phase("select"):
-                    selection = _select(problem, pool, repair=complete)
-                done = selection is not None and _is_done(problem, pool, selection, accept)
+                    selection, done = _select(problem, pool, accept, repair=complete)
             control.report(
                 f"layer {problem.layer.name}: {member.search.unit}",
                 tried=member.tried,
@@ -166,15 +165,21 @@ def _complete(problem: Problem, pool: Pool) -> int:
     return pool.add(completions(problem, pool.basis()), problem.zeros_needed + 1)
 
 
-def _select(problem: Problem, pool: Pool, *, repair: bool) -> Selection | None:
-    """The best batch in the pool, after wrong directions of it are solved for anew."""
+def _select(
+    problem: Problem, pool: Pool, accept: Callable[[Batch], bool] | None, *, repair: bool
+) -> tuple[Selection | None, bool]:
+    """The best batch in the pool, wrong directions of it solved for anew, and whether it will do.
+
+    Repairs are dear, and accepting comes first: of a rounded update the matching is seldom perfect.
+    """
     selection = greedy_filter(problem, pool)
-    if selection is None or not repair or selection.matching >= 1.0:
-        return selection
+    if selection is None or _is_done(problem, pool, selection, accept):
+        return selection, selection is not None
     chosen = pool.directions[selection.chosen]
-    if not pool.add(repairs(problem, chosen), problem.zeros_needed + 1):
-        return selection
-    return greedy_filter(problem, pool)
+    if not repair or not pool.add(repairs(problem, chosen), problem.zeros_needed + 1):
+        return selection, False
+    selection = greedy_filter(problem, pool)
+    return selection, selection is not None and _is_done(problem, pool, selection, accept)
 
 
 def _is_done(
