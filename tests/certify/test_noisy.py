@@ -70,6 +70,32 @@ def test_one_wrong_record_is_not_certified(case, batch):
     assert not judge(case, batch, records).evidence[0].recovered
 
 
+@pytest.mark.parametrize("difference", [0.1, 0.3])
+@pytest.mark.parametrize("noise", [1e-3, 1e-2])
+def test_the_mixture_of_records_that_resemble_each_other_is_known_for_one(noise, difference):
+    # Few neurons are on the wrong side of such a mixture, but those are far from zero.
+    case = noisy_case(noise, alike=difference, seed=3)
+    found = recover_under_noise(
+        case.problem,
+        generator=torch.Generator().manual_seed(0),
+        control=Control(Budget(seconds=60)),
+    ).batch
+    assert found is not None
+    mixed = case.inputs.clone()
+    mixed[0] = 0.46 * case.inputs[0] + 0.54 * case.inputs[1]
+    errors = torch.full((BATCH_SIZE,), 1e-3).double()
+    verdict = certify_under_noise(case.problem, mixed, entry_error=errors, side_error=errors)
+    wrong = float(case.errors_of(mixed[:1])[0])
+    first = verdict.evidence[0]
+    assert not first.recovered or first.estimated_error > wrong / 3
+    # And whatever the search itself comes to is right if it is certified.
+    result = ga.audit(case.update, budget=Budget(seconds=60))
+    if result.certificate.kind == "within_noise":
+        off = case.errors_of(result.records)[0].tolist()
+        for error, record in zip(off, result.evidence, strict=True):
+            assert error < 3 * record.estimated_error
+
+
 def test_a_record_without_its_batch_leaves_too_much(case, batch):
     verdict = certify_under_noise(
         case.problem,

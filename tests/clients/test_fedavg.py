@@ -186,3 +186,9 @@ def test_training_that_overflows_is_one_line():
     client = FedAvg(mlp(6, [5], 3, seed=1), training=LocalTraining(1e30, epochs=3))
     with pytest.raises(InputError, match="not finite"):
         client.update(*batch())
+
+
+def test_a_rate_that_the_weights_cannot_hold_is_refused():
+    client = FedAvg(mlp(6, [5], 3), training=LocalTraining(1e300))
+    with pytest.raises(InputError, match="learning_rate"):
+        client.update(*batch())

@@ -39,11 +39,20 @@ class Case:
         return distance.min(1)
 
 
-def noisy_case(relative: float, *, batch_size: int = BATCH_SIZE, seed: int = 0) -> Case:
-    """An update with noise of so much of the root mean square of the first layer's gradient."""
+def noisy_case(
+    relative: float, *, batch_size: int = BATCH_SIZE, seed: int = 0, alike: float | None = None
+) -> Case:
+    """An update with noise of so much of the root mean square of the first layer's gradient.
+
+    With `alike`, the second record differs from the first by so much of its size, and in nothing
+    else.
+    """
     generator = torch.Generator().manual_seed(seed)
     inputs = torch.randn(batch_size, FEATURES, generator=generator, dtype=torch.float64)
     labels = torch.arange(batch_size) % 4
+    if alike is not None:
+        inputs[1] = inputs[0] + alike * inputs[1]
+        labels[1] = labels[0]
     model = mlp(FEATURES, [WIDTH, 60], 4, seed=seed, dtype=torch.float64)
     clean, truth = FedSGD(model).update(inputs, labels)
     gradient = clean.gradient

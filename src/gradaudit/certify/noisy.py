@@ -13,6 +13,7 @@ from gradaudit.certify.labels import best_labels, fit_classes
 from gradaudit.certify.network import Network, NetworkMismatchError
 from gradaudit.certify.verdict import Verdict
 from gradaudit.evidence import Certificate, Check, RecordEvidence
+from gradaudit.linear.grams import weighted_grams
 from gradaudit.linear.problem import Problem
 from gradaudit.noisy.expectation import UNCERTAIN, posterior, two_part_evidence
 from gradaudit.theory import log10_separable_by_chance
@@ -23,6 +24,13 @@ CLEAR_SIGMAS = 3.0
 # Part of the clear neurons that may be on the wrong side, or a single one: 0.3 % are for a right
 # record with normal errors, and more where the error itself is only estimated.
 LARGEST_MISMATCH = 0.03
+# Entries of clearly inactive neurons, in units of their noise: the largest one, and the root mean
+# square. Right records: 3.8 at most of a hundred, and 0.8 to 1.1. A mixture of two records that
+# resemble each other leaves few neurons on the wrong side, but those far out: 76 and more, and 12.
+LARGEST_INACTIVE, LARGEST_INACTIVE_RMS = 6.0, 1.5
+# Standard errors from which on a record's gradient shows in another one's inactive entries: fewer
+# than one in a hundred thousand pairs of right records by accident.
+MIXED_SIGMAS = 4.5
 # Log10 of the probability that some half-space and some direction agree so well by accident.
 CHANCE = -6.0
 # A record whose error is more than this part of its own root mean square is no recovery.
@@ -43,12 +51,14 @@ class Sides:
         inactive: Clearly inactive for the record.
         active: Clearly active.
         vanishing: Whose entry of dL/dZ is within noise of zero.
+        entries: Of dL/dZ, in units of their noise.
         chance: Log10 of the probability that such entries and sides agree by accident.
     """
 
     inactive: Bool[Tensor, "b m"]
     active: Bool[Tensor, "b m"]
     vanishing: Bool[Tensor, "b m"]
+    entries: Float[Tensor, "b m"]
     chance: list[float]
 
 
@@ -106,6 +116,9 @@ def certify_under_noise(
         entry_error=entry_error,
         side_error=side_error,
     )
+    mixed = _mixed_in(sides, gradients, entry_noise, records)
+    entry_error = (entry_error.square() + mixed.square()).sqrt()
+    alone = _alone(records, entry_error)
     relative = entry_error / records.square().mean(1).sqrt()
     labels, notes = _labels(network, records, gradients, image_shape, sign)
     evidence = tuple(
@@ -116,6 +129,7 @@ def certify_under_noise(
             error=float(entry_error[index]),
             relative=float(relative[index]),
             remainder=remainder,
+            alone=bool(alone[index]),
             label=label,
         )
         for index, label in enumerate(labels)
@@ -163,8 +177,51 @@ def _sides(
         margins < -CLEAR_SIGMAS,
         margins > CLEAR_SIGMAS,
         entries.abs() <= CLEAR_SIGMAS * entry_noise[:, None],
+        entries.abs() / entry_noise[:, None],
         log10_chance(entries.square(), margins, narrow, problem.batch_size),
     )
+
+
+def _alone(records: Float[Tensor, "b n"], entry_error: Float[Tensor, " b"]) -> Bool[Tensor, " b"]:
+    """Whether no other record is the same within the errors of both."""
+    distance = torch.cdist(records, records) / records.shape[1] ** 0.5
+    distance.fill_diagonal_(torch.inf)
+    return (distance > entry_error[:, None] + entry_error).all(1)
+
+
+def _mixed_in(
+    sides: Sides,
+    gradients: Float[Tensor, "m b"],
+    entry_noise: Float[Tensor, " b"],
+    records: Float[Tensor, "b n"],
+) -> Float[Tensor, " b"]:
+    r"""Error of an entry of each record by what shows of its gradient in other records' columns.
+
+    If record j is :math:`(1 - \epsilon) x_j + \epsilon x_k`, its own column is right but for
+    scale, and that of k holds :math:`-\delta g_j`, also where k is inactive. There the shares of
+    all others are measured, by least squares, and what stands clear of the noise adds
+    :math:`\delta (x_k - x_j)` to the error of j.
+    """
+    size = len(records)
+    eye = torch.eye(size).to(records)
+    silent = sides.inactive.to(records)
+    precision = entry_noise.square().reciprocal()
+    share = torch.zeros_like(eye)
+    for which, gram in weighted_grams(gradients, silent):
+        own = torch.arange(size, device=records.device)[which]
+        place = torch.arange(len(own), device=records.device)
+        # Shares of a whole at most, before anything is seen; a column has none in itself.
+        curvature = gram * precision[own, None, None]
+        seen = curvature[place, :, own].clone()
+        seen[place, own] = 0.0
+        curvature[place, own] = 0.0
+        curvature[place, :, own] = 0.0
+        spread = torch.linalg.inv(curvature + eye)
+        found = (spread @ seen[:, :, None])[..., 0]
+        clear = found.abs() > MIXED_SIGMAS * spread.diagonal(dim1=1, dim2=2).sqrt()
+        share[own] = torch.where(clear, found, torch.zeros_like(found))
+    distance = torch.cdist(records, records) / records.shape[1] ** 0.5
+    return (share * distance).square().sum(0).sqrt()
 
 
 def log10_chance(
@@ -204,19 +261,30 @@ def _judge(
     error: float,
     relative: float,
     remainder: float,
+    alone: bool,
     label: int | None,
 ) -> RecordEvidence:
     inactive, vanishing = sides.inactive[index], sides.vanishing[index]
     clear = int(inactive.sum())
     wrong = int((inactive & ~vanishing).sum())
     chance = sides.chance[index]
+    silent = sides.entries[index][inactive]
+    largest = float(silent.max()) if clear else 0.0
+    size = float(silent.square().mean().sqrt()) if clear else 0.0
     reason = ""
     if not math.isfinite(error) or not relative <= LARGEST_RELATIVE_ERROR:
         reason = f"its expected error is {relative:.0%} of its size: noise hides it"
     elif remainder > LARGEST_REMAINDER:
         reason = "the records leave more of the gradient unexplained than noise would"
+    elif not alone:
+        reason = "another of the records found is the same within their errors"
     elif wrong > max(LARGEST_MISMATCH * clear, 1):
         reason = f"{wrong} of {clear} neurons that it leaves inactive have gradients above noise"
+    elif largest > LARGEST_INACTIVE or size > LARGEST_INACTIVE_RMS:
+        reason = (
+            f"a neuron that it leaves inactive has a gradient of {largest:.0f} times the noise, as "
+            "where another record is mixed in"
+        )
     elif chance > CHANCE:
         reason = f"its neurons do not exclude an accident (of probability up to 1e{chance:.0f})"
     return RecordEvidence(

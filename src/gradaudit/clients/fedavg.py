@@ -111,6 +111,9 @@ class FedAvg(Client):
         model = self._copy()
         parameters = trained_parameters(model)
         like = next(iter(parameters.values()))
+        rate, largest = self.training.learning_rate, torch.finfo(like.dtype).max
+        if rate is not None and rate > largest:
+            raise InputError("training.learning_rate", f"{rate:g}", f"at most {largest:.1e}")
         records, classes = place_batch(inputs, labels, preprocessing, like)
         step = replace(self.training, records=len(records))
         weights = {n: t.detach().clone() for n, t in model.state_dict().items()}
