@@ -145,11 +145,11 @@ def test_a_batch_of_the_layers_width_or_more(batch):
 
 @BOTH
 @pytest.mark.parametrize("batch", [1, 4])
-@pytest.mark.parametrize("noise", [1e-9, 1e-6, 1e-4, 1e-3, 1e-2, 1e-1, 1.0])
+@pytest.mark.parametrize("noise", [1e-9, 1e-6, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 30.0])
 def test_noise_as_of_differential_privacy(noise, batch, given):
     """Whatever is certified is within its own error bar; much noise certifies nothing.
 
-    A record spreads over so many entries that it survives noise of a tenth of all of them together.
+    A record spreads over so many entries that it survives noise as large as all of them together.
     """
     model = mlp(50, [80], 10, dtype="float64")
     update, truth = update_of(model, draw(batch, 50, 10), list(range(batch)))
@@ -162,7 +162,7 @@ def test_noise_as_of_differential_privacy(noise, batch, given):
     result = audited(Update(update.weights, noisy), truth, model if given else None, SHORT)
     if noise <= 1e-6 and batch == 1:
         assert result.records_recovered == 1, result.cause
-    if noise >= 1.0:
+    if noise >= 30.0:
         assert not result.status.leak_proven
 
 
