@@ -10,10 +10,10 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from gradaudit.certify.labels import best_labels, fit_classes
+from gradaudit.certify.mixtures import mixed_in, stand_alone
 from gradaudit.certify.network import Network, NetworkMismatchError
 from gradaudit.certify.verdict import Verdict
 from gradaudit.evidence import Certificate, Check, RecordEvidence
-from gradaudit.linear.grams import weighted_grams
 from gradaudit.linear.problem import Problem
 from gradaudit.noisy.expectation import UNCERTAIN, posterior, two_part_evidence
 from gradaudit.theory import log10_separable_by_chance
@@ -28,9 +28,6 @@ LARGEST_MISMATCH = 0.03
 # square. Right records: 3.8 at most of a hundred, and 0.8 to 1.1. A mixture of two records that
 # resemble each other leaves few neurons on the wrong side, but those far out: 76 and more, and 12.
 LARGEST_INACTIVE, LARGEST_INACTIVE_RMS = 6.0, 1.5
-# Standard errors from which on a record's gradient shows in another one's inactive entries: fewer
-# than one in a hundred thousand pairs of right records by accident.
-MIXED_SIGMAS = 4.5
 # Log10 of the probability that some half-space and some direction agree so well by accident.
 CHANCE = -6.0
 # A record whose error is more than this part of its own root mean square is no recovery.
@@ -116,9 +113,9 @@ def certify_under_noise(
         entry_error=entry_error,
         side_error=side_error,
     )
-    mixed = _mixed_in(sides, gradients, entry_noise, records)
+    mixed = mixed_in(sides.inactive, gradients, entry_noise, records)
     entry_error = (entry_error.square() + mixed.square()).sqrt()
-    alone = _alone(records, entry_error)
+    alone = stand_alone(records, entry_error)
     relative = entry_error / records.square().mean(1).sqrt()
     labels, notes = _labels(network, records, gradients, image_shape, sign)
     evidence = tuple(
@@ -180,48 +177,6 @@ def _sides(
         entries.abs() / entry_noise[:, None],
         log10_chance(entries.square(), margins, narrow, problem.batch_size),
     )
-
-
-def _alone(records: Float[Tensor, "b n"], entry_error: Float[Tensor, " b"]) -> Bool[Tensor, " b"]:
-    """Whether no other record is the same within the errors of both."""
-    distance = torch.cdist(records, records) / records.shape[1] ** 0.5
-    distance.fill_diagonal_(torch.inf)
-    return (distance > entry_error[:, None] + entry_error).all(1)
-
-
-def _mixed_in(
-    sides: Sides,
-    gradients: Float[Tensor, "m b"],
-    entry_noise: Float[Tensor, " b"],
-    records: Float[Tensor, "b n"],
-) -> Float[Tensor, " b"]:
-    r"""Error of an entry of each record by what shows of its gradient in other records' columns.
-
-    If record j is :math:`(1 - \epsilon) x_j + \epsilon x_k`, its own column is right but for
-    scale, and that of k holds :math:`-\delta g_j`, also where k is inactive. There the shares of
-    all others are measured, by least squares, and what stands clear of the noise adds
-    :math:`\delta (x_k - x_j)` to the error of j.
-    """
-    size = len(records)
-    eye = torch.eye(size).to(records)
-    silent = sides.inactive.to(records)
-    precision = entry_noise.square().reciprocal()
-    share = torch.zeros_like(eye)
-    for which, gram in weighted_grams(gradients, silent):
-        own = torch.arange(size, device=records.device)[which]
-        place = torch.arange(len(own), device=records.device)
-        # Shares of a whole at most, before anything is seen; a column has none in itself.
-        curvature = gram * precision[own, None, None]
-        seen = curvature[place, :, own].clone()
-        seen[place, own] = 0.0
-        curvature[place, own] = 0.0
-        curvature[place, :, own] = 0.0
-        spread = torch.linalg.inv(curvature + eye)
-        found = (spread @ seen[:, :, None])[..., 0]
-        clear = found.abs() > MIXED_SIGMAS * spread.diagonal(dim1=1, dim2=2).sqrt()
-        share[own] = torch.where(clear, found, torch.zeros_like(found))
-    distance = torch.cdist(records, records) / records.shape[1] ** 0.5
-    return (share * distance).square().sum(0).sqrt()
 
 
 def log10_chance(
