@@ -11,6 +11,9 @@ from gradaudit.linear.grams import weighted_grams
 # Standard errors from which on a record's gradient shows in another one's inactive entries: fewer
 # than one in a hundred thousand pairs of right records by accident.
 MIXED_SIGMAS = 4.5
+# Part of a record's clear neurons that may be on the wrong side, or a single one: 0.3 % are for a
+# right record with normal errors, and more where the error itself is only estimated.
+LARGEST_MISMATCH = 0.03
 
 
 def stand_alone(
@@ -44,6 +47,7 @@ def mixed_in(
     Source:
         Ours.
     """
+    inactive = _without_strays(inactive, gradients.T.abs())
     size = len(records)
     eye = torch.eye(size).to(records)
     silent = inactive.to(records)
@@ -64,3 +68,27 @@ def mixed_in(
         share[own] = torch.where(clear, found, torch.zeros_like(found))
     distance = torch.cdist(records, records) / records.shape[1] ** 0.5
     return (share * distance).square().sum(0).sqrt()
+
+
+def allowed_strays(clear: int) -> int:
+    """How many of so many clear neurons may be on the wrong side of a right record.
+
+    Example:
+        >>> allowed_strays(10), allowed_strays(100)
+        (1, 3)
+    """
+    return max(int(LARGEST_MISMATCH * clear), 1)
+
+
+def _without_strays(
+    inactive: Bool[Tensor, "b m"], entries: Float[Tensor, "b m"]
+) -> Bool[Tensor, "b m"]:
+    """Less the neurons with the largest entries, as many of them as may be on the wrong side.
+
+    A single neuron close to its boundary is explained by shares of others as well as by itself; a
+    share that is real shows on all neurons of the other record.
+    """
+    ranked = torch.where(inactive, entries, -torch.ones_like(entries)).sort(1, True).values
+    allowed = [allowed_strays(int(row.sum())) for row in inactive]
+    limits = ranked[torch.arange(len(ranked)), torch.tensor(allowed).clamp(max=ranked.shape[1] - 1)]
+    return inactive & (entries <= limits[:, None])

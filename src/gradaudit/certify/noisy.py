@@ -10,7 +10,12 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from gradaudit.certify.labels import best_labels, fit_classes
-from gradaudit.certify.mixtures import mixed_in, stand_alone
+from gradaudit.certify.mixtures import (
+    LARGEST_MISMATCH,
+    allowed_strays,
+    mixed_in,
+    stand_alone,
+)
 from gradaudit.certify.network import Network, NetworkMismatchError
 from gradaudit.certify.verdict import Verdict
 from gradaudit.evidence import Certificate, Check, RecordEvidence
@@ -21,9 +26,6 @@ from gradaudit.theory import log10_separable_by_chance
 # A neuron's side is clear where the record's pre-activation is so many standard errors from zero,
 # and an entry vanishes where it is within as many of zero.
 CLEAR_SIGMAS = 3.0
-# Part of the clear neurons that may be on the wrong side, or a single one: 0.3 % are for a right
-# record with normal errors, and more where the error itself is only estimated.
-LARGEST_MISMATCH = 0.03
 # Entries of clearly inactive neurons, in units of their noise: the largest one, and the root mean
 # square. Right records: up to 10 for a neuron close to its boundary, and 0.8 to 1.7. A mixture of
 # two records that resemble each other leaves few neurons on the wrong side, but those far out: 76
@@ -234,7 +236,7 @@ def _judge(
         reason = "the records leave more of the gradient unexplained than noise would"
     elif not alone:
         reason = "another of the records found is the same within their errors"
-    elif wrong > max(LARGEST_MISMATCH * clear, 1):
+    elif wrong > allowed_strays(clear):
         reason = f"{wrong} of {clear} neurons that it leaves inactive have gradients above noise"
     elif largest > LARGEST_INACTIVE or size > LARGEST_INACTIVE_RMS:
         reason = (

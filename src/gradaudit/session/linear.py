@@ -65,7 +65,11 @@ class LinearAttack:
         outcome: Outcome | None = None
         if suits and noisy.comes_first(factors):
             outcome = noisy.run(layer, factors, role)
-            if outcome.status.leak_proven or not factors.spectrum.has_gap:
+            if (
+                outcome.status.leak_proven
+                or self.setup.update.noise
+                or not factors.spectrum.has_gap
+            ):
                 return outcome
         exact = self._exact(layer, role, factors)
         if suits and outcome is None and not exact.status.leak_proven:
