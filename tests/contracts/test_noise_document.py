@@ -32,4 +32,5 @@ def test_the_conditions_are_those_of_the_certificate():
     assert noisy.CLEAR_SIGMAS == 3
     assert "three standard errors" in TEXT
     assert noisy.LARGEST_RELATIVE_ERROR == 0.5
+    assert f"more than {noisy.LARGEST_INACTIVE:g} times the noise" in TEXT
     assert "less than half of its own root mean square" in TEXT
