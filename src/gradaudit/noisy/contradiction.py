@@ -7,12 +7,10 @@ from torch.nn.functional import normalize
 
 from gradaudit.linear.problem import Problem
 from gradaudit.noisy.expectation import UNCERTAIN, smallest
-from gradaudit.noisy.joint import Fit, fit_jointly
+from gradaudit.noisy.joint import CLEAR_SIGMAS, Fit, fit_jointly
 
 # Times a typical record's: in a batch of right directions, temperatures are alike to a factor of 2.
 OUTLYING = 4.0
-# Standard errors from zero of a neuron that is clearly inactive.
-CLEAR_SIGMAS = 3.0
 # Of inverse iteration, from a direction that is wrong by a share of another one.
 ITERATIONS = 5
 

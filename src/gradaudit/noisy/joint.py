@@ -18,6 +18,8 @@ INDEPENDENT = 1e-9
 # Errors of pre-activations that are tried, in units of what the noise predicts. A single wrong
 # direction shifts all records a little, and none must then be too sure of its half-space.
 TEMPERATURES = tuple(2.0**k for k in range(9))
+# Standard errors from zero of a neuron that is clearly inactive.
+CLEAR_SIGMAS = 3.0
 # A typical temperature above this after some rounds: a direction is wrong, and no more rounds help.
 HOT, HOT_AFTER = 4.0, 8
 
@@ -34,6 +36,8 @@ class Fit:
         evidence: As in `Sharpened`, with the half-space of the record itself.
         temperature: Of record j's half-space: its error over the one that the noise predicts.
             Near 1 where every direction is right.
+        strain: Root mean square entry of the neurons that record j clearly leaves inactive, over
+            the noise: 1 for a right direction, 5 and more for one in which others are mixed.
         settled: Whether the rounds came to rest.
     """
 
@@ -43,6 +47,7 @@ class Fit:
     precision: Float[Tensor, "b m"]
     evidence: Float[Tensor, " b"]
     temperature: Float[Tensor, " b"]
+    strain: Float[Tensor, " b"]
     settled: bool
 
 
@@ -76,7 +81,7 @@ def fit_jointly(problem: Problem, directions: Float[Tensor, "b b"]) -> Fit | Non
     narrow = current.square() @ noise[:, None]
     activity = posterior(squares, torch.full_like(squares, 0.5), narrow)[0]
     precision, settled = activity, False
-    evidence = temperature = narrow[:, 0]
+    evidence = temperature = strain = narrow[:, 0]
     for count in range(ROUNDS):
         scaled = _scaled(problem, current)
         if scaled is None:
@@ -98,6 +103,8 @@ def fit_jointly(problem: Problem, directions: Float[Tensor, "b b"]) -> Fit | Non
         squares = (current @ rows.T).square()
         activity, wide = posterior(squares, prior, narrow)
         evidence = two_part_evidence(squares, prior, narrow, wide)
+        silent = (sides < -CLEAR_SIGMAS * spread).to(squares)
+        strain = ((squares * silent).sum(1) / silent.sum(1).clamp(min=1) / narrow[:, 0]).sqrt()
         precision = (1 - activity) + activity * narrow / wide
         before, current = current, smallest(rows, precision, noise, current)
         # In units of the noise's own metric every direction is about equally uncertain.
@@ -117,6 +124,7 @@ def fit_jointly(problem: Problem, directions: Float[Tensor, "b b"]) -> Fit | Non
         precision,
         evidence,
         temperature,
+        strain,
         settled,
     )
 

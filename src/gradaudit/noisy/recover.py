@@ -20,6 +20,8 @@ from gradaudit.noisy.search import TYPICAL_SHARE, search_under_noise
 ATTEMPTS = 6
 # Half-spaces off by a typical factor above this show that a direction is wrong, whichever it is.
 WARM = 2.0
+# A direction whose inactive neurons are so many times the noise is wrong, whatever it explains.
+STRAINED = 5.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,7 +118,7 @@ def recover_under_noise(
 
 def _good(fit: Fit) -> Bool[Tensor, " b"]:
     """Which records to keep: all that explain enough, or all but the one that explains least."""
-    good = fit.evidence > TYPICAL_SHARE * fit.evidence.median()
+    good = (fit.evidence > TYPICAL_SHARE * fit.evidence.median()) & (fit.strain < STRAINED)
     if bool(good.all()) and float(fit.temperature.median()) > WARM:
         good[fit.evidence.argmin()] = False
     return good
