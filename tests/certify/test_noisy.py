@@ -67,7 +67,10 @@ def test_neither_random_ones_nor_any_other_basis_of_the_span(case, batch, seed):
 def test_one_wrong_record_is_not_certified(case, batch):
     records = batch.records.clone()
     records[0] = (records[0] + records[1]) / 2
-    assert not judge(case, batch, records).evidence[0].recovered
+    verdict = judge(case, batch, records)
+    assert not verdict.evidence[0].recovered
+    # It may be mixed into the others, and nothing bounds by how much.
+    assert verdict.recovered == 0
 
 
 @pytest.mark.parametrize("difference", [0.1, 0.3])

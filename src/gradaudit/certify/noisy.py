@@ -83,6 +83,7 @@ def certify_under_noise(
     - no half-space with any direction would look so by accident: the likelihood ratio of entries
       that are narrow on the one side and wide on the other, against entries that are all alike,
       exceeds what the best of all half-spaces (Cover's count) and directions reach by chance;
+    - no record found with it is contradicted, since a wrong one may be mixed into it;
     - its expected error is less than half of its own size.
 
     What it claims is that error, not equality.
@@ -120,6 +121,9 @@ def certify_under_noise(
     entry_error = (entry_error.square() + mixed.square()).sqrt()
     alone = stand_alone(records, entry_error)
     relative = entry_error / records.square().mean(1).sqrt()
+    contradictions = [
+        _contradiction(sides, index, single) for index, single in enumerate(alone.tolist())
+    ]
     labels, notes = _labels(network, records, gradients, image_shape, sign)
     evidence = tuple(
         _judge(
@@ -129,7 +133,7 @@ def certify_under_noise(
             error=float(entry_error[index]),
             relative=float(relative[index]),
             remainder=remainder,
-            alone=bool(alone[index]),
+            contradictions=contradictions,
             label=label,
         )
         for index, label in enumerate(labels)
@@ -211,6 +215,27 @@ def log10_chance(
     return [min(chance, 0.0) for chance in chances.tolist()]
 
 
+def _contradiction(sides: Sides, index: int, alone: bool) -> str:
+    """Why a record cannot be right, by neurons that it clearly leaves inactive; empty if it can."""
+    inactive = sides.inactive[index]
+    clear = int(inactive.sum())
+    wrong = int((inactive & ~sides.vanishing[index]).sum())
+    silent = sides.entries[index][inactive]
+    if not alone:
+        return "another of the records found is the same within their errors"
+    if wrong > allowed_strays(clear):
+        return f"{wrong} of {clear} neurons that it leaves inactive have gradients above noise"
+    if clear and (
+        float(silent.max()) > LARGEST_INACTIVE
+        or float(silent.square().mean().sqrt()) > LARGEST_INACTIVE_RMS
+    ):
+        return (
+            f"a neuron that it leaves inactive has a gradient of {float(silent.max()):.0f} times "
+            "the noise, as where another record is mixed in"
+        )
+    return ""
+
+
 def _judge(
     sides: Sides,
     index: int,
@@ -219,30 +244,22 @@ def _judge(
     error: float,
     relative: float,
     remainder: float,
-    alone: bool,
+    contradictions: list[str],
     label: int | None,
 ) -> RecordEvidence:
-    inactive, vanishing = sides.inactive[index], sides.vanishing[index]
+    inactive = sides.inactive[index]
     clear = int(inactive.sum())
-    wrong = int((inactive & ~vanishing).sum())
+    wrong = int((inactive & ~sides.vanishing[index]).sum())
     chance = sides.chance[index]
-    silent = sides.entries[index][inactive]
-    largest = float(silent.max()) if clear else 0.0
-    size = float(silent.square().mean().sqrt()) if clear else 0.0
     reason = ""
     if not math.isfinite(error) or not relative <= LARGEST_RELATIVE_ERROR:
         reason = f"its expected error is {relative:.0%} of its size: noise hides it"
     elif remainder > LARGEST_REMAINDER:
         reason = "the records leave more of the gradient unexplained than noise would"
-    elif not alone:
-        reason = "another of the records found is the same within their errors"
-    elif wrong > allowed_strays(clear):
-        reason = f"{wrong} of {clear} neurons that it leaves inactive have gradients above noise"
-    elif largest > LARGEST_INACTIVE or size > LARGEST_INACTIVE_RMS:
-        reason = (
-            f"a neuron that it leaves inactive has a gradient of {largest:.0f} times the noise, as "
-            "where another record is mixed in"
-        )
+    elif contradictions[index]:
+        reason = contradictions[index]
+    elif any(contradictions):
+        reason = "another record is contradicted, and may be mixed into it"
     elif chance > CHANCE:
         reason = f"its neurons do not exclude an accident (of probability up to 1e{chance:.0f})"
     return RecordEvidence(

@@ -40,6 +40,7 @@ def describe_under_noise(
         layer=problem.layer.name,
         role=role,
         batch_size=size,
+        above_noise=size,
         spectrum=problem.factors.spectrum,
         records=batch.records[kept].cpu() if batch is not None and shown else None,
         gradients=(
@@ -100,7 +101,7 @@ def without_hidden_records(outcome: Outcome, shown: int) -> Outcome:
         shown: Records that the other layer shows, at least.
     """
     size = outcome.batch_size
-    if outcome.certificate.kind != "within_noise" or size is None or size >= shown:
+    if not outcome.status.leak_proven or size is None or size >= shown:
         return outcome
     return replace(
         outcome,

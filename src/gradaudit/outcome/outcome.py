@@ -40,6 +40,7 @@ class Outcome:
             features of them.
         counters: What the attack counted.
         seconds: Its time by phase.
+        above_noise: Records that the layer shows above its noise; 0 where it carries none.
         layers: What an attack on all layers has to say of each; empty for one on a single layer.
     """
 
@@ -62,6 +63,7 @@ class Outcome:
     approximate_records: Float[Tensor, "a p"] | None = None
     approximate_evidence: tuple[ApproximateEvidence, ...] = ()
     estimates_inputs: bool = False
+    above_noise: int = 0
     counters: dict[str, float] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
     layers: tuple[LayerReport, ...] = ()

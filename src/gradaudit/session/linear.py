@@ -74,7 +74,9 @@ class LinearAttack:
         exact = self._exact(layer, role, factors)
         if suits and outcome is None and not exact.status.leak_proven:
             outcome = noisy.run(layer, factors, role)
-        return exact if outcome is None or exact.rank() >= outcome.rank() else outcome
+        if outcome is None or outcome.rank() > exact.rank():
+            return outcome or exact
+        return replace(exact, above_noise=outcome.above_noise)
 
     def _exact(self, layer: LinearLayer, role: str, factors: Factors) -> Outcome:
         """Records from zeros that stand out, or why there are none."""

@@ -14,7 +14,6 @@ from gradaudit.applicability import Refusal
 from gradaudit.budget import Control
 from gradaudit.evidence import LayerReport, SearchReport, Status
 from gradaudit.outcome import Outcome, assumptions
-from gradaudit.outcome.noisy import ATTACK as UNDER_NOISE
 from gradaudit.outcome.noisy import without_hidden_records
 from gradaudit.outcome.sources import ATTACK as COCKTAIL_PARTY
 from gradaudit.result import AuditResult
@@ -65,9 +64,8 @@ class Session:
             self._note(layer, role, "Not reached before the search had to end.")
             return
         outcome = LinearAttack(self.setup).run(layer, role)
-        if outcome.attack == UNDER_NOISE:
-            self.above_noise = max(self.above_noise, outcome.batch_size or 0)
-            outcome = without_hidden_records(outcome, self.above_noise)
+        self.above_noise = max(self.above_noise, outcome.above_noise)
+        outcome = without_hidden_records(outcome, self.above_noise)
         self._note(layer, role, outcome.cause, outcome)
         if self.best is None or outcome.rank() > self.best.rank():
             self.best = outcome
