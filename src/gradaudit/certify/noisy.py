@@ -119,10 +119,13 @@ def certify_under_noise(
     )
     mixed = mixed_in(sides.inactive, gradients, entry_noise, records)
     entry_error = (entry_error.square() + mixed.square()).sqrt()
-    alone = stand_alone(records, entry_error)
     relative = entry_error / records.square().mean(1).sqrt()
+    # Of a record that noise hides next to nothing is known, not even that it is wrong.
+    known = relative <= LARGEST_RELATIVE_ERROR
+    alone = stand_alone(records, torch.where(known, entry_error, torch.zeros_like(entry_error)))
     contradictions = [
-        _contradiction(sides, index, single) for index, single in enumerate(alone.tolist())
+        _contradiction(sides, index, bool(alone[index])) if bool(known[index]) else ""
+        for index in range(len(records))
     ]
     labels, notes = _labels(network, records, gradients, image_shape, sign)
     evidence = tuple(
