@@ -33,6 +33,12 @@ class Case:
     def inputs(self) -> Tensor:
         return self.truth.inputs.double()
 
+    @property
+    def hidden(self) -> Tensor:
+        """Inputs of the second layer."""
+        assert self.layer.bias is not None
+        return torch.relu(self.inputs @ self.layer.weight.T + self.layer.bias)
+
     def errors_of(self, records: Tensor) -> tuple[Tensor, Tensor]:
         """Root mean square distance to the nearest true record, and which one that is."""
         distance = torch.cdist(records, self.inputs) / self.inputs.shape[1] ** 0.5

@@ -14,6 +14,9 @@ MIXED_SIGMAS = 4.5
 # Part of a record's clear neurons that may be on the wrong side, or a single one: 0.3 % are for a
 # right record with normal errors, and more where the error itself is only estimated.
 LARGEST_MISMATCH = 0.03
+# Distance, over the smaller of their norms, below which records resemble each other. Mixed of two
+# others, a record may fire as they do where they differ by a third; unrelated ones differ by 1.4.
+RESEMBLING = 0.5
 
 
 def stand_alone(
@@ -68,6 +71,33 @@ def mixed_in(
         share[own] = torch.where(clear, found, torch.zeros_like(found))
     distance = torch.cdist(records, records) / records.shape[1] ** 0.5
     return (share * distance).square().sum(0).sqrt()
+
+
+def with_their_likes(
+    records: Float[Tensor, "b n"], certified: Bool[Tensor, " b"]
+) -> Bool[Tensor, " b"]:
+    """Of the certified records, those that every record which resembles them is certified beside.
+
+    What one of two records that resemble each other lacks may be in the other: a mean of the two
+    fires nearly the same neurons as each of them, and the odd one out is what shows it.
+
+    Args:
+        records: One a row.
+        certified: By what each shows on its own.
+
+    Example:
+        >>> pair = torch.tensor([[1.0, 0.0], [1.0, 0.1], [0.0, 1.0]])
+        >>> with_their_likes(pair, torch.tensor([True, False, True])).tolist()
+        [False, False, True]
+    """
+    norms = records.norm(dim=1)
+    alike = torch.cdist(records, records) < RESEMBLING * torch.minimum(norms[:, None], norms)
+    for _ in range(len(records)):
+        doubted = alike & ~certified
+        if not bool((certified & doubted.any(1)).any()):
+            break
+        certified = certified & ~doubted.any(1)
+    return certified
 
 
 def allowed_strays(clear: int) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Bool, Float
@@ -15,6 +15,7 @@ from gradaudit.certify.mixtures import (
     allowed_strays,
     mixed_in,
     stand_alone,
+    with_their_likes,
 )
 from gradaudit.certify.network import Network, NetworkMismatchError
 from gradaudit.certify.verdict import Verdict
@@ -41,6 +42,7 @@ LARGEST_RELATIVE_ERROR = 0.5
 LARGEST_REMAINDER = 1.05
 # Residual of the best class over that of the next, for a label to be told.
 LABEL_MARGIN = 0.9
+_ALIKE = "a record that resembles it is not certified, and may be mixed into it"
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +85,8 @@ def certify_under_noise(
     - no half-space with any direction would look so by accident: the likelihood ratio of entries
       that are narrow on the one side and wide on the other, against entries that are all alike,
       exceeds what the best of all half-spaces (Cover's count) and directions reach by chance;
-    - no record found with it is contradicted, since a wrong one may be mixed into it;
+    - no record found with it is contradicted, since a wrong one may be mixed into it, and those
+      that resemble it are certified too;
     - its expected error is less than half of its own size.
 
     What it claims is that error, not equality.
@@ -140,6 +143,12 @@ def certify_under_noise(
             label=label,
         )
         for index, label in enumerate(labels)
+    )
+    own = torch.tensor([record.recovered for record in evidence], device=records.device)
+    kept = with_their_likes(records, own).tolist()
+    evidence = tuple(
+        record if keep or not record.recovered else replace(record, recovered=False, reason=_ALIKE)
+        for record, keep in zip(evidence, kept, strict=True)
     )
     return Verdict(evidence, _certificate(evidence, remainder, level), gradients, notes)
 
