@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from gradaudit.certify import noisy
+from gradaudit.certify import mixtures, noisy, sides
 from gradaudit.evidence import Status
 
 TEXT = (Path(__file__).parents[2] / "docs" / "noise.md").read_text(encoding="utf-8")
@@ -27,10 +27,14 @@ def test_every_status_is_explained():
 
 def test_the_conditions_are_those_of_the_certificate():
     assert f"at most {noisy.LARGEST_REMAINDER} times its energy" in TEXT
-    assert f"at most {noisy.LARGEST_MISMATCH * 100:g} %" in TEXT
-    assert f"$10^{-noisy.CHANCE:g}$" in TEXT
-    assert noisy.CLEAR_SIGMAS == 3
+    assert f"at most {sides.LARGEST_MISMATCH * 100:g} %" in TEXT
+    assert f"$10^{-sides.CHANCE:g}$" in TEXT
+    assert sides.CLEAR_SIGMAS == 3
     assert "three standard errors" in TEXT
+    assert sides.FAR_SIGMAS == 6
+    assert "six" in TEXT
     assert noisy.LARGEST_RELATIVE_ERROR == 0.5
-    assert f"more than {noisy.LARGEST_INACTIVE:g} times the noise" in TEXT
+    assert mixtures.RESEMBLING == 0.5
+    assert "less than half of their size" in TEXT
+    assert f"more than {sides.LARGEST_INACTIVE:g} times the noise" in TEXT
     assert "less than half of its own root mean square" in TEXT

@@ -3,37 +3,25 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor
 
 from gradaudit.certify.labels import best_labels, fit_classes
 from gradaudit.certify.mixtures import (
     LARGEST_MISMATCH,
-    allowed_strays,
     mixed_in,
     stand_alone,
     with_their_likes,
 )
 from gradaudit.certify.network import Network, NetworkMismatchError
+from gradaudit.certify.sides import CHANCE, Contradiction, Sides, contradiction, find_sides
 from gradaudit.certify.verdict import Verdict
 from gradaudit.evidence import Certificate, Check, RecordEvidence
 from gradaudit.linear.problem import Problem
-from gradaudit.noisy.expectation import UNCERTAIN, posterior, two_part_evidence
-from gradaudit.theory import log10_separable_by_chance
 
-# A neuron's side is clear where the record's pre-activation is so many standard errors from zero,
-# and an entry vanishes where it is within as many of zero.
-CLEAR_SIGMAS = 3.0
-# Entries of clearly inactive neurons, in units of their noise: the largest one, and the root mean
-# square. Right records: up to 10 for a neuron close to its boundary, and 0.8 to 1.7. A mixture of
-# two records that resemble each other leaves few neurons on the wrong side, but those far out: 76
-# and more, and 12. (Smaller shares are measured by `mixed_in`.)
-LARGEST_INACTIVE, LARGEST_INACTIVE_RMS = 30.0, 5.0
-# Log10 of the probability that some half-space and some direction agree so well by accident.
-CHANCE = -6.0
 # A record whose error is more than this part of its own root mean square is no recovery.
 LARGEST_RELATIVE_ERROR = 0.5
 # Energy that the records leave in the gradient over that of the noise. The noise's own share
@@ -42,26 +30,8 @@ LARGEST_RELATIVE_ERROR = 0.5
 LARGEST_REMAINDER = 1.05
 # Residual of the best class over that of the next, for a label to be told.
 LABEL_MARGIN = 0.9
+_SAME = "another of the records found is the same within their errors"
 _ALIKE = "a record that resembles it is not certified, and may be mixed into it"
-
-
-@dataclass(frozen=True, eq=False)
-class Sides:
-    """Neurons whose side of zero is clear, by record, and what their entries are.
-
-    Attributes:
-        inactive: Clearly inactive for the record.
-        active: Clearly active.
-        vanishing: Whose entry of dL/dZ is within noise of zero.
-        entries: Of dL/dZ, in units of their noise.
-        chance: Log10 of the probability that such entries and sides agree by accident.
-    """
-
-    inactive: Bool[Tensor, "b m"]
-    active: Bool[Tensor, "b m"]
-    vanishing: Bool[Tensor, "b m"]
-    entries: Float[Tensor, "b m"]
-    chance: list[float]
 
 
 def certify_under_noise(
@@ -112,7 +82,7 @@ def certify_under_noise(
             tuple(RecordEvidence(False, reason=reason) for _ in records), Certificate(), None
         )
     gradients, entry_noise, remainder = solved
-    sides = _sides(
+    sides = find_sides(
         problem,
         records,
         gradients,
@@ -127,9 +97,12 @@ def certify_under_noise(
     known = relative <= LARGEST_RELATIVE_ERROR
     alone = stand_alone(records, torch.where(known, entry_error, torch.zeros_like(entry_error)))
     contradictions = [
-        _contradiction(sides, index, bool(alone[index])) if bool(known[index]) else ""
-        for index in range(len(records))
+        contradiction(sides, index) if apart else Contradiction(_SAME, certain=True)
+        for index, apart in enumerate(alone.tolist())
     ]
+    doubtful = any(
+        found.certain for found, told in zip(contradictions, known.tolist(), strict=True) if told
+    )
     labels, notes = _labels(network, records, gradients, image_shape, sign)
     evidence = tuple(
         _judge(
@@ -139,7 +112,8 @@ def certify_under_noise(
             error=float(entry_error[index]),
             relative=float(relative[index]),
             remainder=remainder,
-            contradictions=contradictions,
+            contradicted=contradictions[index].reason,
+            doubtful=doubtful,
             label=label,
         )
         for index, label in enumerate(labels)
@@ -174,80 +148,6 @@ def _solve(
     return gradients, entry_noise, remainder
 
 
-def _sides(
-    problem: Problem,
-    records: Float[Tensor, "b n"],
-    gradients: Float[Tensor, "m b"],
-    *,
-    entry_noise: Float[Tensor, " b"],
-    entry_error: Float[Tensor, " b"],
-    side_error: Float[Tensor, " b"],
-) -> Sides:
-    layer = problem.layer
-    bias = 0.0 if layer.bias is None else layer.bias
-    margins = records @ layer.weight.T + bias
-    own = entry_error[:, None] * layer.weight.norm(dim=1)
-    margins = margins / (own.square() + side_error[:, None].square()).sqrt()
-    entries, narrow = gradients.T, entry_noise[:, None].square()
-    return Sides(
-        margins < -CLEAR_SIGMAS,
-        margins > CLEAR_SIGMAS,
-        entries.abs() <= CLEAR_SIGMAS * entry_noise[:, None],
-        entries.abs() / entry_noise[:, None],
-        log10_chance(entries.square(), margins, narrow, problem.batch_size),
-    )
-
-
-def log10_chance(
-    squares: Float[Tensor, "b m"],
-    margins: Float[Tensor, "b m"],
-    narrow: Float[Tensor, "b 1"],
-    dimension: int,
-) -> list[float]:
-    r"""Bound on the probability that records' sides and entries agree by accident, as log10.
-
-    By Markov's inequality the likelihood ratio of a fixed half-space and direction exceeds
-    :math:`e^t` with probability :math:`e^{-t}` at most where entries are all alike. Half-spaces
-    number at most :math:`2 \sum_{k<r} \binom{m-1}{k}`; of directions, about
-    :math:`(s / \tau)^{r-1}` differ by more than the noise :math:`\tau` in entries of size s.
-
-    Args:
-        squares: Of the entries of dL/dZ.
-        margins: Pre-activations over their standard error.
-        narrow: Variance of the noise in an entry.
-        dimension: r, of the span in which directions and half-spaces lie.
-    """
-    prior = torch.special.ndtr(margins).clamp(UNCERTAIN, 1 - UNCERTAIN)
-    wide = posterior(squares, prior, narrow)[1]
-    count = squares.shape[1]
-    ratio = two_part_evidence(squares, prior, narrow, wide) * count
-    directions = (dimension - 1) / 2 * torch.log(squares.mean(1) / narrow[:, 0]).clamp(min=0)
-    half_spaces = log10_separable_by_chance(count, dimension) + count * math.log10(2)
-    chances = half_spaces + (directions - ratio) / math.log(10)
-    return [min(chance, 0.0) for chance in chances.tolist()]
-
-
-def _contradiction(sides: Sides, index: int, alone: bool) -> str:
-    """Why a record cannot be right, by neurons that it clearly leaves inactive; empty if it can."""
-    inactive = sides.inactive[index]
-    clear = int(inactive.sum())
-    wrong = int((inactive & ~sides.vanishing[index]).sum())
-    silent = sides.entries[index][inactive]
-    if not alone:
-        return "another of the records found is the same within their errors"
-    if wrong > allowed_strays(clear):
-        return f"{wrong} of {clear} neurons that it leaves inactive have gradients above noise"
-    if clear and (
-        float(silent.max()) > LARGEST_INACTIVE
-        or float(silent.square().mean().sqrt()) > LARGEST_INACTIVE_RMS
-    ):
-        return (
-            f"a neuron that it leaves inactive has a gradient of {float(silent.max()):.0f} times "
-            "the noise, as where another record is mixed in"
-        )
-    return ""
-
-
 def _judge(
     sides: Sides,
     index: int,
@@ -256,7 +156,8 @@ def _judge(
     error: float,
     relative: float,
     remainder: float,
-    contradictions: list[str],
+    contradicted: str,
+    doubtful: bool,
     label: int | None,
 ) -> RecordEvidence:
     inactive = sides.inactive[index]
@@ -268,9 +169,9 @@ def _judge(
         reason = f"its expected error is {relative:.0%} of its size: noise hides it"
     elif remainder > LARGEST_REMAINDER:
         reason = "the records leave more of the gradient unexplained than noise would"
-    elif contradictions[index]:
-        reason = contradictions[index]
-    elif any(contradictions):
+    elif contradicted:
+        reason = contradicted
+    elif doubtful:
         reason = "another record is contradicted, and may be mixed into it"
     elif chance > CHANCE:
         reason = f"its neurons do not exclude an accident (of probability up to 1e{chance:.0f})"
