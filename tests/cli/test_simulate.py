@@ -181,6 +181,7 @@ def test_defences_in_their_order(table, tmp_path, run):
 
     noise = "gaussian-noise:deviation=0.5"
     assert observed().noise is None
+    assert observed("none").noise is None
     assert observed(noise).noise == 0.5
     assert observed("prune:share=0.9", noise).noise == 0.5
     pruned = observed(noise, "prune:share=0.9")

@@ -40,6 +40,7 @@ def test_what_a_text_names(text, defense):
         ("prune:depth=1", "found 'depth=1'"),
         ("prune:share=2", "defense prune: share: found 2"),
         ("quantise:bits=8.5", "bits: found 8.5"),
+        ("sign:scaled=maybe", "scaled: found 'maybe', expected true or false"),
         ("gaussian-noise:deviation=nan", "deviation: found nan"),
     ],
 )

@@ -91,7 +91,7 @@ EXAMPLES = (
     metavar="NAME[:KEY=VALUE,..]",
     multiple=True,
     help="What the client does before it sends anything, in the order given: clip-per-record, "
-    "dp-sgd, clip-update, gaussian-noise, prune, sign, quantise or mask, with options as in "
+    "dp-sgd, clip-update, gaussian-noise, prune, sign, quantise, mask or none, with options as in "
     "'dp-sgd:clip=2,noise=1e-4', 'prune:share=0.9' or 'quantise:bits=8'.",
 )
 @option(
@@ -133,7 +133,7 @@ def simulate(
     from gradaudit.cli.outputs import check_places
     from gradaudit.cli.terminal import output, say
     from gradaudit.data import load_source
-    from gradaudit.defenses import parse_defense
+    from gradaudit.defenses import NO_DEFENSE, parse_defense
 
     check_places({"--out": out, "--truth": truth}, {"--data": Path(data.partition("?")[0])})
     training = local_training(learning_rate, **local)
@@ -157,7 +157,7 @@ def simulate(
         observe=observe,
         learning_rate=learning_rate,
         training=training,
-        defenses=[parse_defense(text) for text in defenses],
+        defenses=[parse_defense(text) for text in defenses if text.strip() != NO_DEFENSE],
         gradient_dtype=gradient_dtype,
     )
     update.save(out)

@@ -6,11 +6,9 @@ import re
 from dataclasses import dataclass, replace
 
 from gradaudit.defending.checks import check_count
-from gradaudit.defenses import Defense, Pipeline, parse_defense
+from gradaudit.defenses import NO_DEFENSE, Defense, Pipeline, parse_defense
 from gradaudit.errors import InputError
 from gradaudit.update import LocalTraining
-
-NONE = "none"
 
 
 @dataclass(frozen=True)
@@ -59,7 +57,7 @@ class Setting:
     @property
     def defense(self) -> str:
         """The defences in one text; ``"none"`` without any."""
-        return " + ".join(self.defenses) or NONE
+        return " + ".join(self.defenses) or NO_DEFENSE
 
     @property
     def client(self) -> Setting:
@@ -107,7 +105,7 @@ def expand(text: str) -> list[tuple[str, ...]]:
         >>> expand("prune:share=0.5/0.9+sign")
         [('prune:share=0.5', 'sign'), ('prune:share=0.9', 'sign')]
     """
-    if text.strip() == NONE:
+    if text.strip() == NO_DEFENSE:
         return [()]
     found = [""]
     for piece in re.split(r"([,+:])", text.strip()):

@@ -13,13 +13,14 @@ from gradaudit.defenses.mask import Mask
 from gradaudit.defenses.pipeline import Pipeline
 from gradaudit.defenses.prune import Prune
 from gradaudit.defenses.quantise import Quantise
-from gradaudit.defenses.registry import DEFENSES, parse_defense
+from gradaudit.defenses.registry import DEFENSES, NO_DEFENSE, parse_defense
 from gradaudit.defenses.secure_aggregation import secure_aggregation
 from gradaudit.defenses.sign import Sign
 
 __all__ = [
     "DEFENSES",
     "DPSGD",
+    "NO_DEFENSE",
     "ClipPerRecord",
     "ClipUpdate",
     "Defense",

@@ -54,3 +54,13 @@ def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
     """
     if value not in choices:
         raise InputError(name, repr(value), "one of " + ", ".join(map(repr, choices)))
+
+
+def check_truth_value(name: str, value: Any) -> None:
+    """Refuse what is neither true nor false.
+
+    Raises:
+        InputError: It is not.
+    """
+    if not isinstance(value, bool):
+        raise InputError(name, repr(value), "true or false")

@@ -27,6 +27,9 @@ DEFENSES: dict[str, type[Defense]] = {
     "mask": Mask,
 }
 
+# In place of a defence's name: none.
+NO_DEFENSE = "none"
+
 _WORDS: dict[str, Any] = {"true": True, "yes": True, "false": False, "no": False}
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from gradaudit.defenses.checks import check_truth_value
 from gradaudit.defenses.defense import SentDefense
 
 
@@ -20,6 +21,9 @@ class Sign(SentDefense):
     Attributes:
         scaled: Whether each parameter's mean magnitude is sent beside the signs.
 
+    Raises:
+        InputError: ``scaled`` is neither true nor false.
+
     Source:
         Bernstein et al., signSGD, 2018; scaled: Karimireddy et al., Error feedback fixes signSGD,
         2019.
@@ -30,6 +34,9 @@ class Sign(SentDefense):
     """
 
     scaled: bool = False
+
+    def __post_init__(self) -> None:
+        check_truth_value("scaled", self.scaled)
 
     def on_sent(self, sent: Mapping[str, Tensor], generator: torch.Generator) -> dict[str, Tensor]:
         """See `SentDefense.on_sent`; nothing is drawn."""
