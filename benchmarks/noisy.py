@@ -143,9 +143,9 @@ def settings() -> Iterator[Setting]:
     for noise in (1.5e-4, 2e-4, 3e-4):
         yield Setting(SMALL, noise, 5)
     for noise in (1e-6, 1e-5):
-        yield Setting(MIDDLE, noise, 3)
+        yield Setting(MIDDLE, noise, 10)
     yield Setting(LARGE, 1e-6, 1)
-    yield Setting(HUGE, 1e-6, 1)
+    yield Setting(HUGE, 1e-6, 3)
     for noise in (1e-5, 1e-4):
         yield Setting(SMALL, noise, 3, private=True)
 
