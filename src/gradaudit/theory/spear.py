@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Literal, get_args
 
 from scipy.stats import binom
 
@@ -11,31 +12,103 @@ from gradaudit.errors import InputError
 # Tao and Vu's base in the lower bound on a random 0/1 matrix being non-singular (Lemma 5.1).
 SINGULARITY_BASE = 0.939
 
+# Non-singular 0/1 matrices of size 0 to 8 (OEIS A055165).
+NONSINGULAR_COUNTS = (
+    1,
+    1,
+    6,
+    174,
+    22_560,
+    12_514_320,
+    28_836_612_000,
+    270_345_669_985_440,
+    10_160_459_763_342_013_440,
+)
 
-def hit_probability(batch_size: int) -> float:
-    r"""Lower bound on the probability that a random submatrix yields some true direction.
+RankFactor = Literal["bound", "approximate", "exact"]
+
+
+def hit_probability(batch_size: int, rank: RankFactor = "bound") -> float:
+    r"""Probability that a random submatrix yields some true direction.
 
     Lemma 5.1: with entries zero independently with probability 1/2,
-    :math:`q \ge \frac{b}{2^{b-1}} (1 - 0.939^{b-1})`. The second factor makes it pessimistic by
-    up to 16 times at small b (b = 2), by 1.6 times at b = 16. For b = 1 every submatrix is empty
-    and hits: 1.
+    :math:`q = \frac{b}{2^{b-1}} P[b-1]`, :math:`P` as `nonsingular_probability` has it. ``"bound"``
+    is the paper's, pessimistic by up to 8 times at small b (b = 2), by 1.6 times at b = 16. For
+    b = 1 every submatrix is empty and hits: 1. Below 1e-308, from b of about 1030 on: 0.0; take
+    `log_hit_probability` there.
 
     Args:
         batch_size: b, at least 1.
+        rank: As `nonsingular_probability` takes it.
 
     Raises:
-        InputError: ``batch_size`` is below 1.
+        InputError: An argument is out of range.
+
+    Source:
+        SPEAR, arXiv 2403.03945, Lemma 5.1.
 
     Example:
         >>> round(hit_probability(10), 5)
         0.00845
     """
+    return math.exp(log_hit_probability(batch_size, rank))
+
+
+def log_hit_probability(batch_size: int, rank: RankFactor = "bound") -> float:
+    """Natural logarithm of `hit_probability`, for batches of any size.
+
+    Args:
+        batch_size: b, at least 1.
+        rank: As `nonsingular_probability` takes it.
+
+    Raises:
+        InputError: An argument is out of range.
+
+    Example:
+        >>> round(log_hit_probability(5000))
+        -3457
+    """
     _check_positive("batch_size", batch_size)
-    if batch_size == 1:
-        return 1.0
     rows = batch_size - 1
-    singular = math.log1p(-math.exp(rows * math.log(SINGULARITY_BASE)))
-    return math.exp(math.log(batch_size) - rows * math.log(2) + singular)
+    nonsingular = math.log(nonsingular_probability(rows, rank))
+    return math.log(batch_size) - rows * math.log(2) + nonsingular
+
+
+def nonsingular_probability(size: int, rank: RankFactor = "bound") -> float:
+    r"""Probability that a random 0/1 matrix is non-singular.
+
+    ``"bound"`` is :math:`1 - 0.939^n` (Tao and Vu), proven for large n and below the exact value
+    at every n that was counted; ``"approximate"`` is :math:`1 - 2^{-n}`, the limiting rate
+    (Tikhomirov), which errs high: 0.996 for 0.551 at n = 8; ``"exact"`` is the count of all
+    matrices up to 8 x 8. Where the magnitudes of the nonzero entries vary, as in a gradient, more
+    matrices are non-singular than by their 0/1 pattern, so that ``"exact"`` too errs low.
+
+    Args:
+        size: n, rows and columns, at least 0. An empty matrix is non-singular.
+        rank: ``"bound"``, ``"approximate"`` or ``"exact"``.
+
+    Raises:
+        InputError: An argument is out of range; ``"exact"`` beyond n = 8.
+
+    Source:
+        SPEAR, arXiv 2403.03945, Lemma 5.1; OEIS A055165 for the counts.
+
+    Example:
+        >>> nonsingular_probability(2, "exact")
+        0.375
+    """
+    if rank not in get_args(RankFactor):
+        raise InputError("rank", repr(rank), " or ".join(get_args(RankFactor)))
+    if size < 0:
+        raise InputError("size", str(size), "a whole number from 0")
+    if size == 0:
+        return 1.0
+    if rank == "exact":
+        if size >= len(NONSINGULAR_COUNTS):
+            raise InputError("size", str(size), f"at most {len(NONSINGULAR_COUNTS) - 1} if exact")
+        return math.ldexp(NONSINGULAR_COUNTS[size], -(size**2))
+    base = SINGULARITY_BASE if rank == "bound" else 0.5
+    return -math.expm1(size * math.log(base))
 
 
 def coupon_collector(batch_size: int, already_found: int = 0) -> float:
@@ -62,7 +135,8 @@ def expected_submatrices(batch_size: int, hit_rate: float | None = None) -> floa
     r"""Expected number of submatrices until all directions are found.
 
     Lemma 5.2: :math:`n^*_{total} = b H_b / q`. With the lemma's own lower bound on q this is an
-    upper bound for wide networks; narrow ones need more (section 6.2).
+    upper bound for wide networks; narrow ones need more (section 6.2). Where it overflows, from b
+    of about 1000 on: inf.
 
     Args:
         batch_size: b, at least 1.
@@ -75,10 +149,11 @@ def expected_submatrices(batch_size: int, hit_rate: float | None = None) -> floa
         >>> f"{expected_submatrices(16):.2g}"
         '1.8e+05'
     """
-    rate = hit_probability(batch_size) if hit_rate is None else hit_rate
-    if not 0 < rate <= 1:
+    if hit_rate is not None and not 0 < hit_rate <= 1:
         raise InputError("hit_rate", repr(hit_rate), "a probability above 0 and at most 1")
-    return coupon_collector(batch_size) / rate
+    hits = coupon_collector(batch_size)
+    rate = hit_probability(batch_size) if hit_rate is None else hit_rate
+    return hits / rate if rate > 0 else math.inf
 
 
 def false_rejection_rate(width: int, threshold: float) -> float:
