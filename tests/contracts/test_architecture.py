@@ -28,6 +28,7 @@ LEVELS = (
     ("auditing",),
     ("defending",),
     ("report",),
+    ("experiments",),
     ("cli", "flower"),
     ("__main__", "__init__"),
 )
