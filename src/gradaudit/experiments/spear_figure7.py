@@ -149,7 +149,7 @@ def draw(rows: Sequence[Row], figure: Figure) -> None:
             list(groups), [mean(own, "submatrices") for own in groups.values()], label="mean"
         )
         above.set_yscale("log")
-        above.set_title(f"records {records} (Figure {number})")
+        above.set_title(f"Figure {number}: records that are {records}")
         for column_name, label, style in (
             ("exact", "batches recovered", "o-"),
             ("network_accuracy", "network's accuracy", "s--"),
@@ -161,7 +161,7 @@ def draw(rows: Sequence[Row], figure: Figure) -> None:
     axes[0, 0].set_ylabel("submatrices sampled")
     axes[1, 0].set_ylabel("%")
     axes[0, 0].legend()
-    axes[1, 0].legend(loc="lower right")
+    axes[1, 1].legend(loc="lower right")
 
 
 def _by_steps(rows: Sequence[Row], records: str) -> dict[int, list[Row]]:
