@@ -3,6 +3,7 @@
 #   make demo    install, and run the demonstration
 #   make test    the whole test suite, with the examples in the docstrings
 #   make check   lint, types and tests: what the continuous integration runs
+#   make docs    the site, in docs/_build/index.html
 #   make bench   measurements of speed and success; minutes
 #   make clean   remove what these made
 
@@ -28,7 +29,7 @@ SPECIFIED_BY := pyproject.toml constraints.txt
 # Files whose name starts with an underscore are what the others share.
 BENCHMARKS := $(sort $(filter-out benchmarks/_%,$(wildcard benchmarks/*.py)))
 
-.PHONY: help demo test check lint types bench clean
+.PHONY: help demo test check lint types docs bench clean
 .DEFAULT_GOAL := help
 
 help:
@@ -49,11 +50,14 @@ types: $(VENV)/installed-dev
 
 check: lint types test
 
+docs: $(VENV)/installed-dev
+	$(BIN)/python -m sphinx -q -W --keep-going -d build/doctrees docs docs/_build
+
 bench: $(VENV)/installed-dev
 	@for script in $(BENCHMARKS); do echo "== $$script"; $(BIN)/python "$$script" || exit 1; done
 
 clean:
-	rm -rf $(VENV) demo build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) demo build dist docs/_build .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find src tests benchmarks \( -name __pycache__ -o -name '*.egg-info' \) -prune -exec rm -rf {} +
 
 # Installing a larger set keeps the smaller one's stamp valid, and the other way round.

@@ -26,7 +26,7 @@ OPTIONAL = (
     *("flwr", "opacus", "ray"),
 )
 # Extras that stand for what somebody uses already: data sets on disk, a framework.
-APART = {"dev", "lpips", "torchvision", "flower", "opacus", "ray"}
+APART = {"dev", "lpips", "torchvision", "docs", "flower", "opacus", "ray"}
 
 
 def project() -> dict:

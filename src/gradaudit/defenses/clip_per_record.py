@@ -21,6 +21,8 @@ STABILISER = 1e-6
 class ClipPerRecord(RecordDefense):
     """Shorten each record's gradient to a norm of at most C, over all parameters together.
 
+    ::
+
         g_i  ->  g_i min(1, C / (|g_i| + 10^-6))
 
     The clipped gradient keeps its direction: a record's share of the batch shrinks, and the batch

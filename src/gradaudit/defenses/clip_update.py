@@ -17,6 +17,8 @@ from gradaudit.defenses.defense import SentDefense
 class ClipUpdate(SentDefense):
     """Shorten what is sent to a norm of at most C, over all parameters together.
 
+    ::
+
         u  ->  u min(1, C / |u|)
 
     A change of scale alone, which hides nothing by itself; it bounds what one client can

@@ -17,6 +17,8 @@ from gradaudit.defenses.defense import RecordDefense
 class DPSGD(RecordDefense):
     """Clip each record's gradient, add noise to their sum, divide by the batch size.
 
+    ::
+
         g  =  (sum_i g_i min(1, C / |g_i|) + N(0, (sigma C)^2)) / B
 
     over all parameters together. The noise in an entry of the mean gradient that is sent has

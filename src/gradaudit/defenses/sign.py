@@ -16,6 +16,8 @@ from gradaudit.defenses.defense import SentDefense
 class Sign(SentDefense):
     """Send the sign of every entry, -1, 0 or 1, and nothing of its size.
 
+    ::
+
         u  ->  sign(u),      or  mean|u| sign(u) for each parameter, where ``scaled``
 
     Attributes:

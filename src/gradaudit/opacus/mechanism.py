@@ -21,9 +21,9 @@ SUPPORTED = (
 class Mechanism:
     """How one step of DP-SGD bounds and hides the records.
 
-    The gradient sent is (sum_i min(1, C / |g_i|) g_i + N(0, (sigma C)^2)) / d: record i's gradient
-    g_i, clipped to the norm C, noise on every entry, and a divisor d that does not depend on the
-    batch drawn.
+    The gradient sent is ``(sum_i min(1, C / |g_i|) g_i + N(0, (sigma C)^2)) / d``: record i's
+    gradient g_i, clipped to the norm C, noise on every entry, and a divisor d that does not depend
+    on the batch drawn.
 
     Attributes:
         noise_multiplier: sigma, 0 or more; for adaptive clipping the multiplier of the gradient's
