@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from gradaudit.errors import GradauditError, InputError, MissingExtraError
     from gradaudit.evidence import Status
     from gradaudit.gradient_matching import Knowledge, invert_features
+    from gradaudit.planning import Plan, plan
     from gradaudit.preprocessing import Column, Preprocessing
     from gradaudit.rank import RankAnalysis, rank_analysis
     from gradaudit.result import AuditResult
@@ -59,6 +60,7 @@ _HOMES = {
     "Knowledge": "gradient_matching",
     "LocalTraining": "update",
     "MissingExtraError": "errors",
+    "Plan": "planning",
     "Preprocessing": "preprocessing",
     "Progress": "budget",
     "RankAnalysis": "rank",
@@ -69,6 +71,7 @@ _HOMES = {
     "defense_curve": "defending",
     "invert_features": "gradient_matching",
     "load_update": "capture",
+    "plan": "planning",
     "rank_analysis": "rank",
 }
 
@@ -83,6 +86,7 @@ __all__ = [
     "Knowledge",
     "LocalTraining",
     "MissingExtraError",
+    "Plan",
     "Preprocessing",
     "Progress",
     "RankAnalysis",
@@ -101,6 +105,7 @@ __all__ = [
     "load_update",
     "metrics",
     "models",
+    "plan",
     "rank_analysis",
     "report",
     "rgap",

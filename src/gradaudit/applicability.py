@@ -221,16 +221,35 @@ def attempts_for(
         live: Neurons and inputs with any gradient.
         attack: As asked for.
     """
-    if factors.rank == 1:
+    return attempts_at(role, output, factors.rank, live=live, attack=attack)
+
+
+def attempts_at(
+    role: str, output: bool, rank: int, *, live: tuple[int, int], attack: str = "auto"
+) -> tuple[Setting, ...] | Refusal:
+    """As `attempts_for`, from the sizes alone.
+
+    Args:
+        role: As `attempts_for` takes it.
+        output: As `attempts_for` takes it.
+        rank: Of the layer's gradient: its distinct records.
+        live: As `attempts_for` takes it.
+        attack: As asked for.
+
+    Example:
+        >>> attempts_at("input", False, 10, live=(200, 30))[0].name
+        'SPARSE_GRADIENT'
+    """
+    if rank == 1:
         return (Setting.SPARSE_GRADIENT,)
     settings: tuple[Setting, ...] = (Setting.SPARSE_GRADIENT, Setting.SPARSE_INPUT)
     if output:
         settings = (Setting.SPARSE_INPUT,)
     elif role == "input":
         settings = (Setting.SPARSE_GRADIENT,)
-    needed = factors.rank + SURPLUS_ZEROS
+    needed = rank + SURPLUS_ZEROS
     rows = {Setting.SPARSE_GRADIENT: live[0], Setting.SPARSE_INPUT: live[1]}
-    searchable = tuple(s for s in settings if proposers_for(attack, s, factors.rank))
+    searchable = tuple(s for s in settings if proposers_for(attack, s, rank))
     if not searchable:
         return Refusal(
             f"The attack {attack!r} does not search a layer with {settings[0].value}.",
@@ -240,7 +259,7 @@ def attempts_for(
     if possible:
         return possible
     return Refusal(
-        f"{factors.rank} records need more than {needed} zeros in a direction, which "
+        f"{rank} records need more than {needed} zeros in a direction, which "
         f"{rows[settings[0]]} live rows cannot give.",
         "The layer is too narrow for this batch size; audit a wider layer.",
     )

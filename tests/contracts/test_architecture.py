@@ -24,6 +24,7 @@ LEVELS = (
     ("rgap", "gradient_matching", "rank"),
     ("certify", "clients", "capture", "opacus"),
     ("layers", "applicability", "outcome"),
+    ("planning",),
     ("session",),
     ("auditing",),
     ("defending",),
@@ -48,6 +49,7 @@ CLOSED = {
     "layers": {"truth", "metrics", "clients", "data", "capture"},
     "applicability": {"truth", "metrics", "clients", "data", "capture"},
     "outcome": {"truth", "metrics", "clients", "data", "capture"},
+    "planning": {"truth", "metrics", "clients", "data", "capture"},
     "session": {"truth", "metrics", "clients", "data", "capture"},
     "auditing": {"truth", "metrics", "clients", "data", "capture"},
     "defenses": {"linear", "metrics", "data", "models", "truth"},
@@ -264,7 +266,8 @@ def test_the_word_is_found_where_it_is_a_verdict():
 
 
 @pytest.mark.parametrize(
-    "part", ["report", "cli", "audit", "certify", "result", "evidence", "rank", "defending"]
+    "part",
+    ["report", "cli", "audit", "certify", "result", "evidence", "rank", "defending", "planning"],
 )
 def test_nothing_is_called_safe(part):
     # An audit that finds nothing proves nothing, and no text may read as if it did.

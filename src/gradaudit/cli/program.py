@@ -12,7 +12,9 @@ import click
 from gradaudit.cli.audit import audit
 from gradaudit.cli.defend import defend
 from gradaudit.cli.demo import demo
+from gradaudit.cli.experiment import experiment
 from gradaudit.cli.guard import guarded
+from gradaudit.cli.plan import plan
 from gradaudit.cli.rank import rank
 from gradaudit.cli.report import report
 from gradaudit.cli.simulate import simulate
@@ -62,7 +64,7 @@ def program(ctx: click.Context) -> None:
         click.echo(ctx.get_help())
 
 
-for _verb in (demo, simulate, audit, report, rank, defend):
+for _verb in (demo, simulate, audit, report, rank, defend, plan, experiment):
     program.add_command(_verb)
 
 
