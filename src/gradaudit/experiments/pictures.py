@@ -34,7 +34,7 @@ def encode(pixels: Float[np.ndarray, "h w c"]) -> str:
 
 def decode(text: str) -> np.ndarray:
     """The pixels, 255 for white."""
-    images = require("PIL.Image", "metrics")
+    images = require("PIL.Image", "report")
     return np.asarray(images.open(io.BytesIO(base64.b64decode(text))))
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from gradaudit.defending.answer import Answer
 from gradaudit.defending.curve import DefenseCurve, Point
-from gradaudit.defending.setting import NONE, Setting
+from gradaudit.defending.setting import Setting
 from gradaudit.defending.training import Trained
+from gradaudit.defenses import NO_DEFENSE
 from gradaudit.evidence import Status
 from gradaudit.report.text import count, duration, number, plain
 from gradaudit.report.wording import OUTCOMES
@@ -72,7 +73,7 @@ def answer_text(answer: Answer, curve: DefenseCurve) -> tuple[str, str]:
         return f"This attack recovered records under {settings} tried.", who
     limit = "" if curve.seconds is None else f" of at most {duration(curve.seconds)} each"
     audits = f"{count(len(point.runs), 'audit')}{limit}: {outcomes_text(point)}."
-    if point.setting.defense == NONE:
+    if point.setting.defense == NO_DEFENSE:
         headline = "This attack recovered nothing here, even without a defence."
         return headline, f"{who} {audits}{_caveat(point)}"
     return (

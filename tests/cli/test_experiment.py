@@ -1,0 +1,44 @@
+"""``gradaudit experiment``."""
+
+from __future__ import annotations
+
+import pytest
+
+from gradaudit.cli.exit_codes import ExitCode
+from gradaudit.experiments import NAMES
+
+
+def test_the_list_names_every_experiment(run):
+    text = run("experiment", "--list").stdout
+    assert text.startswith(f"{NAMES[0]}:")
+    assert not [name for name in NAMES if f"{name}:" not in text]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((), "NAME: found none"),
+        (("spear-table9",), "found 'spear-table9'"),
+        (("spear-table2", "--quick", "--full"), "--quick, --full: found both"),
+        (("spear-table2", "--data", "nowhere.npz"), "nowhere.npz"),
+        (("spear-table2", "--seeds", "0"), "--seeds"),
+    ],
+)
+def test_errors_are_one_line(run, tmp_path, words, said):
+    result = run("experiment", *words, "--out", tmp_path / "out")
+    assert result.exit_code == ExitCode.BAD_INPUT
+    assert said in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_experiment_is_run_and_its_rows_are_kept(run, tmp_path):
+    words = ("experiment", "spear-table2", "--quick", "--seeds", "1", "--data", "digits")
+    first = run(*words, "--out", tmp_path, "--quiet")
+    assert first.exit_code == ExitCode.DONE, first.output
+    assert first.output == ""
+    page = (tmp_path / "spear-table2.md").read_text()
+    assert "| digits | auto | 20 | 1 |" in page
+    again = run(*words, "--out", tmp_path)
+    assert again.exit_code == ExitCode.DONE
+    assert "2 of 2 units" in again.stdout
