@@ -119,11 +119,11 @@ weights: normal with deviation 0.5, no bias.
 
 Core seconds are those that the process computed for; the others are the clock's, with whatever else
 ran, except at b = 65, 100 and 128 with m = 1000 and b = 210, 300 and 400 with m = 4000: those rows
-ran with two threads on two idle cores. "Tried" are medians of what the searches counted. Memory is what the audit added to the
-resident memory at its peak (Linux's VmHWM, reset before each audit, less VmRSS then): the update
-itself is not in it. It stays below 2 U + 0.25 GiB + 8 KiB b^2, U being the weights and gradients of
-all layers in float64: a copy of the network and its recomputed gradient, and what candidates that
-are tested together take, which is never more than 0.5 GiB.
+ran with two threads on two idle cores. "Tried" are medians of what the searches counted. Memory is
+what the audit added to the resident memory at its peak (Linux's VmHWM, reset before each audit,
+less VmRSS then): the update itself is not in it. It stays below 2 U + 0.25 GiB + 8 KiB b^2, U being
+the weights and gradients of all layers in float64: a copy of the network and its recomputed
+gradient, and what candidates that are tested together take, which is never more than 0.5 GiB.
 """
 HEAD = (
     "setting",
