@@ -23,7 +23,7 @@ from matplotlib.figure import Figure
 
 RATIO = 10
 TIMED = (200, 400, 700, 1000, 1500, 2000)
-WIDTHS = (200, 400, 1000, 2000)
+WIDTHS = (200, 400, 1000, 2000, 4000)
 # From m / FIRST the ladder rises by STEP until a batch is not recovered; what lies between is
 # halved until it is this part of b.
 FIRST, STEP, RESOLUTION = 8, 1.25, 0.1
