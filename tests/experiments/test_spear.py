@@ -12,6 +12,8 @@ from gradaudit.clients import FedSGD
 from gradaudit.errors import InputError
 from gradaudit.evidence import Status
 from gradaudit.experiments import (
+    spear_figure3,
+    spear_figure4,
     spear_figure6,
     spear_figure7,
     spear_figure11,
@@ -26,10 +28,13 @@ from gradaudit.experiments.spear_search import first_layer, search
 from gradaudit.metrics import compare
 from gradaudit.models import mlp
 from gradaudit.result import AuditResult
+from gradaudit.theory import failure_probability
 
 EXPERIMENTS = (
     spear_table1,
     spear_table2,
+    spear_figure3,
+    spear_figure4,
     spear_figure6,
     spear_figure7,
     spear_figure11,
@@ -50,7 +55,7 @@ def test_every_unit_is_there_once(experiment, scale):
     assert len(set(units)) == len(units)
 
 
-@pytest.mark.parametrize("experiment", [spear_table1, spear_table2, spear_figure6])
+@pytest.mark.parametrize("experiment", [spear_table1, spear_table2, spear_figure4, spear_figure6])
 def test_the_smallest_unit_gives_a_row_a_table_and_a_figure(experiment):
     unit = {**experiment.units(DIGITS)[0], "batch_size": 6}
     rows = experiment.run(unit, DIGITS, control())
@@ -172,3 +177,20 @@ def test_data_is_the_given_the_folders_or_a_stand_in(monkeypatch, tmp_path):
 def test_a_scale_that_is_none_is_refused(arguments):
     with pytest.raises(InputError):
         Scale(**arguments)
+
+
+def test_figure_3_is_lemma_5_3():
+    rows = [
+        row
+        for unit in spear_figure3.units(DIGITS)
+        for row in spear_figure3.run(unit, DIGITS, control())
+    ]
+    assert all(row["approximate"] <= row["upper"] for row in rows if row["batch_size"] > 1)
+    at = {(row["width"], row["batch_size"]): row["upper"] for row in rows}
+    assert at[200, 20] == failure_probability(20, 200, bound="upper")
+    assert (400, 200) in at
+    assert (50, 64) not in at
+    figure = Figure()
+    spear_figure3.draw(rows, figure)
+    assert len(figure.axes[0].lines) == 2 * len(spear_figure3.WIDTHS)
+    assert {len(line) for line in spear_figure3.table(rows)} == {len(spear_figure3.HEAD)}

@@ -12,6 +12,8 @@ from gradaudit.experiments.experiment import Experiment
 NAMES = (
     "spear-table1",
     "spear-table2",
+    "spear-figure3",
+    "spear-figure4",
     "spear-figure6",
     "spear-figure7",
     "spear-figure11",

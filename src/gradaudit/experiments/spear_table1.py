@@ -95,6 +95,11 @@ def _line(rows: Sequence[Row]) -> Sequence[str]:
 
 def draw(rows: Sequence[Row], figure: Figure) -> None:
     """The PSNR of every batch, by data set and attack."""
+    drawn(rows, PAPER, figure)
+
+
+def drawn(rows: Sequence[Row], paper: dict[str, tuple[str, ...]], figure: Figure) -> None:
+    """Ours beside the paper's mean, for every data set that there are rows of."""
     axis = figure.subplots()
     datasets = list(dict.fromkeys(str(row["dataset"]) for row in rows))
     for offset, (name, marker) in zip((-0.12, 0.12), zip(ATTACKS, "os", strict=True), strict=True):
@@ -105,7 +110,7 @@ def draw(rows: Sequence[Row], figure: Figure) -> None:
             marker,
             label=f"ours, {name}",
         )
-    printed = [float(PAPER[name][0]) for name in datasets]
+    printed = [float(paper[name][0]) for name in datasets]
     axis.plot(
         range(len(datasets)),
         printed,

@@ -37,4 +37,4 @@ def table(rows: Sequence[Row]) -> list[Sequence[str]]:
 
 def draw(rows: Sequence[Row], figure: Figure) -> None:
     """The PSNR of every batch."""
-    spear_table1.draw(rows, figure)
+    spear_table1.drawn(rows, PAPER, figure)
