@@ -17,7 +17,9 @@ NAME = "spear-table2"
 TITLE = "Reconstruction quality of batches of one class"
 SOURCE = "SPEAR (arXiv 2403.03945), Table 2, appendix D.1"
 DIFFERS = spear_table1.DIFFERS
-PAPER = {"Tiny-ImageNet": ("127.7", "0.999717", "4.80e-06", "1.04e-04", "98%")}
+PAPER: dict[str, tuple[str, ...]] = {
+    "Tiny-ImageNet": ("127.7", "0.999717", "4.80e-06", "1.04e-04", "98%")
+}
 
 
 def units(scale: Scale) -> list[dict[str, Any]]:
