@@ -20,8 +20,8 @@ TITLE = "Submatrices that are needed, against the batch size"
 SOURCE = "SPEAR (arXiv 2403.03945), Figure 4, Lemma 5.2"
 DIFFERS = (
     "Our sampler draws 256 submatrices at a time until the batch is complete, and solves for the "
-    "last directions jointly, where the lemma waits for each. Batches that are not complete in time "
-    "count as what was sampled, at least. The paper goes to b = 24."
+    "last directions jointly, where the lemma waits for each. Batches that are not complete in "
+    "time count as what was sampled, at least. The paper goes to b = 24."
 )
 HEAD = ("b", "m", "batches", "exact", "submatrices (median)", "Lemma 5.2", "ours / lemma")
 WIDTHS = {200: "o", 2000: "s"}

@@ -23,7 +23,7 @@ DIFFERS = (
 )
 HEAD = ("data", "attack", "b", "batches", "PSNR", "SSIM", "MSE", "LPIPS", "accuracy")
 ATTACKS = ("auto", "spear")
-PAPER = {
+PAPER: dict[str, tuple[str, ...]] = {
     "MNIST": ("99.1", "0.99998", "2.61e-06", "none", "99%"),
     "CIFAR-10": ("106.6", "0.99988", "1.29e-06", "1.16e-05", "99%"),
     "Tiny-ImageNet": ("110.7", "0.99971", "2.71e-05", "1.63e-04", "99%"),
