@@ -18,6 +18,17 @@ NAMES = (
     "spear-figure7",
     "spear-figure11",
     "spear-figure12",
+    "spearpp-table1",
+    "spearpp-table2",
+    "spearpp-table3",
+    "spearpp-table4",
+    "spearpp-figure1",
+    "spearpp-growth",
+    "rgap-mse",
+    "rgap-rank",
+    "limit",
+    "side-by-side",
+    "defence-curves",
 )
 
 

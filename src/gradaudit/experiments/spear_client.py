@@ -11,15 +11,16 @@ from torch import nn
 
 from gradaudit.auditing import audit
 from gradaudit.budget import Control
-from gradaudit.clients import FedSGD
+from gradaudit.clients import FedAvg, FedSGD
 from gradaudit.data import load_source
+from gradaudit.defenses import Defense
 from gradaudit.errors import InputError, MissingExtraError
 from gradaudit.gradient_matching import Knowledge
 from gradaudit.metrics import Comparison, compare
 from gradaudit.models import mlp
 from gradaudit.result import AuditResult
 from gradaudit.truth import Truth
-from gradaudit.update import Update
+from gradaudit.update import LocalTraining, Update
 
 # SPEAR, section 6: a network of six layers, each 200 wide.
 WIDTH, HIDDEN_LAYERS = 200, 5
@@ -38,6 +39,8 @@ class Client:
         seed: Of the batch and the network.
         one_class: Whether all records are of one class, that of number ``seed``.
         width: Neurons of each hidden layer.
+        training: Local training, or None for one gradient.
+        defenses: What the client does to its gradients.
     """
 
     data: str
@@ -45,6 +48,8 @@ class Client:
     seed: int
     one_class: bool = False
     width: int = WIDTH
+    training: LocalTraining | None = None
+    defenses: tuple[Defense, ...] = ()
 
     def observe(self) -> tuple[nn.Module, Update, Truth]:
         """The network, what the client sends, and what nobody but the experiment knows."""
@@ -61,7 +66,12 @@ class Client:
             seed=self.seed,
             dtype=torch.float64,
         )
-        update, truth = FedSGD(model).update(batch.inputs, batch.labels, batch.preprocessing)
+        own: dict[str, Any] = {"defenses": self.defenses, "seed": self.seed}
+        if self.training is None:
+            client: FedAvg | FedSGD = FedSGD(model, **own)
+        else:
+            client = FedAvg(model, training=self.training, **own)
+        update, truth = client.update(batch.inputs, batch.labels, batch.preprocessing)
         return model, update, truth
 
 
