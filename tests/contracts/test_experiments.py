@@ -33,12 +33,6 @@ def test_its_units_are_there_once_and_can_be_written(name, scale):
     assert len({frozenset(unit) for unit in units}) == 1
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_larger_scale_has_no_fewer_units(name):
-    sizes = [len(load(name).units(Scale(scale))) for scale in SCALES]
-    assert sizes == sorted(sizes)
-
-
 @pytest.mark.parametrize("name", [name for name in NAMES if name in SMALL])
 def test_the_same_seed_gives_the_same_rows(name):
     experiment, scale = load(name), Scale("quick")

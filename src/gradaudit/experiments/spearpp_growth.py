@@ -26,9 +26,10 @@ DIFFERS = (
     "The papers state how the time grows; they print no times to compare with. All searches have "
     "networks of the same width, see the rows, and count the search of the first layer alone, "
     "with the directions that are solved for once nearly all others are there. Both laws are "
-    "fitted by least squares to the logarithm of the seconds of batches that were recovered whole, within the time limit; the "
-    "error is that of the logarithm (standard deviation), so that the smaller one fits better. "
-    "The slope of a fit over few batch sizes is rough."
+    "fitted by least squares to the logarithm of the seconds of batches that were recovered "
+    "whole, within the time limit; the error is that of the logarithm (standard deviation), so "
+    "that the smaller one fits better. The slope of a fit over few batch sizes is rough, and as b "
+    "nears what the width allows every search slows down, whatever its law."
 )
 ATTACKS = {"halfspace": "o-", "spear++": "s--", "spear": "^:"}
 COLOURS = dict(zip(ATTACKS, ("#0072B2", "#D55E00", "#009E73"), strict=True))

@@ -38,7 +38,7 @@ def units(scale: Scale) -> list[dict[str, Any]]:
     return [
         {"variant": variant, "batch_size": batch_size, "width": width, "seed": seed}
         for variant, batch_size, width in settings
-        for seed in scale.batches(3, 2, 100)
+        for seed in scale.batches(3, 3, 100)
     ]
 
 
