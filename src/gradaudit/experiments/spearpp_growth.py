@@ -127,6 +127,8 @@ def draw(rows: Sequence[Row], figure: Figure) -> None:
                 axis.plot(*zip(*points, strict=True), style, color=COLOURS[name], label=name)
         axis.set_xscale(scale)
         axis.set_yscale("log")
+        axis.yaxis.set_major_formatter("{x:g}")
+        axis.yaxis.set_minor_formatter("{x:g}")
         axis.set_xlabel(f"batch size b ({scale} scale)")
         axis.grid(alpha=0.3)
     figure.axes[0].set_ylabel("seconds until recovered (median)")
