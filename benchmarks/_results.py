@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from environment import environment
+from gradaudit.experiments.machine import machine
 
 FOLDER = Path(__file__).parent / "results"
 LOAD = "Times are wall-clock, on the machine below, beside whatever else it was doing."
@@ -45,7 +45,7 @@ class Results:
 
     def add(self, name: str, row: dict[str, Any]) -> None:
         """Keep one more row, on the disk."""
-        self._all[name] = {"environment": environment(), "rows": [*self.rows(name), row]}
+        self._all[name] = {"environment": machine(), "rows": [*self.rows(name), row]}
         self._file.parent.mkdir(parents=True, exist_ok=True)
         self._file.write_text(json.dumps(self.entries, indent=1) + "\n")
         short = {key: value for key, value in row.items() if not isinstance(value, list | dict)}

@@ -13,10 +13,10 @@ import json
 from pathlib import Path
 
 import torch
-from environment import environment
 
 from gradaudit.budget import Budget, Control
 from gradaudit.clients import FedSGD
+from gradaudit.experiments.machine import machine
 from gradaudit.linear.factor import factor_gradient
 from gradaudit.linear.pool import Pool
 from gradaudit.linear.problem import Problem, Setting, build_problem
@@ -95,7 +95,7 @@ def main() -> None:
         )
         print(rows[-1])
     folder = Path(__file__).parent / "results"
-    result = {"environment": environment(), "seeds": seeds, "width": WIDTH, "rows": rows}
+    result = {"environment": machine(), "seeds": seeds, "width": WIDTH, "rows": rows}
     (folder / "coupon_collector.json").write_text(json.dumps(result, indent=2) + "\n")
     lines = [
         "# Submatrices until all directions are found",
@@ -112,7 +112,7 @@ def main() -> None:
         f"{r['lemma_5_2']:,.0f} |"
         for r in rows
     ]
-    lines += ["", f"Environment: `{json.dumps(environment())}`", ""]
+    lines += ["", f"Environment: `{json.dumps(machine())}`", ""]
     (folder / "coupon_collector.md").write_text("\n".join(lines))
 
 

@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from environment import environment
 from torch import Tensor, nn
 
 import gradaudit as ga
+from gradaudit.experiments.machine import machine
 from gradaudit.linear.factor import factor_gradient
 from gradaudit.linear.pool import Pool
 from gradaudit.linear.problem import Setting as Sparsity
@@ -212,7 +212,7 @@ def main() -> None:
             "name": setting.name,
             "batch_size": setting.batch_size,
             "published": setting.published,
-            "environment": environment(),
+            "environment": machine(),
             "runs": runs,
         }
         ordered = {s.name: results[s.name] for s in SETTINGS if s.name in results}

@@ -14,8 +14,8 @@ import time
 from pathlib import Path
 
 import torch
-from environment import environment
 
+from gradaudit.experiments.machine import machine
 from gradaudit.linear.factor import factor_gradient
 from gradaudit.linear.problem import Setting, build_problem
 from gradaudit.linear.proposers import SubmatrixSampler
@@ -72,7 +72,7 @@ def main() -> None:
         row["relative"] = row["per_second"] / reference
         print(row)
     folder = Path(__file__).parent / "results"
-    result = {"environment": environment(), "submatrices": arguments.submatrices, "rows": rows}
+    result = {"environment": machine(), "submatrices": arguments.submatrices, "rows": rows}
     (folder / "sampler.json").write_text(json.dumps(result, indent=2) + "\n")
     lines = [
         "# Speed of SPEAR's sampler",
@@ -90,7 +90,7 @@ def main() -> None:
         f"{r['relative']:.2f} | {r['peak_mib']:.0f} |"
         for r in rows
     ]
-    lines += ["", f"Environment: `{json.dumps(environment())}`", ""]
+    lines += ["", f"Environment: `{json.dumps(machine())}`", ""]
     (folder / "sampler.md").write_text("\n".join(lines))
 
 

@@ -9,8 +9,9 @@ from gradaudit.budget import Control
 from gradaudit.data import load_source
 from gradaudit.defending import Plan, Training, defense_curve, grid
 from gradaudit.defending.setting import expand
+from gradaudit.experiments.experiment import Row
 from gradaudit.experiments.scale import Scale, shown
-from gradaudit.experiments.spear_client import Row, cell
+from gradaudit.experiments.spear_client import cell
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

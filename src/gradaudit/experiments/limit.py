@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from gradaudit.budget import Budget, Control
+from gradaudit.experiments.experiment import Row
 from gradaudit.experiments.scale import Scale, shown
-from gradaudit.experiments.spear_client import Client, Row, attack
+from gradaudit.experiments.spear_client import Client, attack
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -13,8 +13,9 @@ from gradaudit.auditing import audit
 from gradaudit.budget import Budget, Control
 from gradaudit.clients import FedSGD
 from gradaudit.data import load_source
+from gradaudit.experiments.experiment import Row
 from gradaudit.experiments.scale import Scale, shown
-from gradaudit.experiments.spear_client import Row, quality
+from gradaudit.experiments.spear_client import quality
 from gradaudit.gradient_matching import Knowledge
 from gradaudit.models import cnn6, lenet
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from torch import nn
 
 from gradaudit.budget import Control
+from gradaudit.experiments.experiment import Row
 from gradaudit.experiments.scale import Scale
-from gradaudit.experiments.spear_client import Row
 from gradaudit.models import cnn6, cnn6_d, lenet, resnet18
 from gradaudit.rank import rank_analysis
 

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from gradaudit.auditing import audit
 from gradaudit.budget import Budget, Control, Progress
+from gradaudit.experiments.experiment import Row
 from gradaudit.experiments.scale import Scale, shown
-from gradaudit.experiments.spear_client import Client, Row
+from gradaudit.experiments.spear_client import Client
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ from gradaudit.clients import FedAvg, FedSGD
 from gradaudit.data import load_source
 from gradaudit.defenses import Defense
 from gradaudit.errors import InputError, MissingExtraError
+from gradaudit.experiments.experiment import Row
 from gradaudit.gradient_matching import Knowledge
 from gradaudit.metrics import Comparison, compare
 from gradaudit.models import mlp
@@ -25,8 +26,6 @@ from gradaudit.update import LocalTraining, Update
 # SPEAR, section 6: a network of six layers, each 200 wide.
 WIDTH, HIDDEN_LAYERS = 200, 5
 MATCHING = "inverting-gradients"
-
-Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,12 @@ from torch import Tensor
 
 from gradaudit.budget import Control
 from gradaudit.errors import InputError
+from gradaudit.experiments.experiment import Row
 from gradaudit.experiments.pictures import draw_rows, encode
 from gradaudit.experiments.scale import Scale, shown
 from gradaudit.experiments.spear_client import (
     MATCHING,
     Client,
-    Row,
     attack,
     cell,
     compared_with,

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from gradaudit.budget import Control
+from gradaudit.experiments.experiment import Row
 from gradaudit.experiments.pictures import draw_rows
 from gradaudit.experiments.scale import Scale, shown
-from gradaudit.experiments.spear_client import Client, Row, cell, compared_with, mean
+from gradaudit.experiments.spear_client import Client, cell, compared_with, mean
 from gradaudit.experiments.spear_figure11 import originals, pictures
 from gradaudit.experiments.spear_search import first_layer, search
 

@@ -10,8 +10,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from gradaudit.budget import Control
+from gradaudit.experiments.experiment import Row
 from gradaudit.experiments.scale import Scale, shown
-from gradaudit.experiments.spear_client import Client, Row
+from gradaudit.experiments.spear_client import Client
 from gradaudit.experiments.spear_search import first_layer, search
 from gradaudit.metrics import compare
 from gradaudit.truth import Truth

@@ -11,11 +11,11 @@ from torch import nn
 from gradaudit.budget import Budget, Control
 from gradaudit.clients import FedSGD
 from gradaudit.data import load_source
+from gradaudit.experiments.experiment import Row
 from gradaudit.experiments.scale import Scale, shown
 from gradaudit.experiments.spear_client import (
     HIDDEN_LAYERS,
     WIDTH,
-    Row,
     attack,
     cell,
     mean,

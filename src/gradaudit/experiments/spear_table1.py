@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from gradaudit.budget import Control
+from gradaudit.experiments.experiment import Row
 from gradaudit.experiments.scale import FILES, Scale, shown
-from gradaudit.experiments.spear_client import Client, Row, attack, cell, mean, quality
+from gradaudit.experiments.spear_client import Client, attack, cell, mean, quality
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from gradaudit.budget import Control
 from gradaudit.experiments import spear_table1
+from gradaudit.experiments.experiment import Row
 from gradaudit.experiments.scale import Scale
-from gradaudit.experiments.spear_client import Row
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

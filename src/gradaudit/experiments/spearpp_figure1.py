@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from gradaudit.budget import Budget, Control
+from gradaudit.experiments.experiment import Row
 from gradaudit.experiments.pictures import draw_rows
 from gradaudit.experiments.scale import Scale, shown
-from gradaudit.experiments.spear_client import Client, Row, attack, cell, mean
+from gradaudit.experiments.spear_client import Client, attack, cell, mean
 from gradaudit.experiments.spear_figure11 import originals, pictures
 
 if TYPE_CHECKING:

@@ -11,8 +11,9 @@ import numpy as np
 import torch
 
 from gradaudit.budget import Budget, Control
+from gradaudit.experiments.experiment import Row
 from gradaudit.experiments.scale import Scale, shown
-from gradaudit.experiments.spear_client import Client, Row, compared_with
+from gradaudit.experiments.spear_client import Client, compared_with
 from gradaudit.experiments.spear_search import first_layer
 from gradaudit.linear.invert import invert
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from gradaudit.experiments.spear_client import Row, cell, mean
+from gradaudit.experiments.experiment import Row
+from gradaudit.experiments.spear_client import cell, mean
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

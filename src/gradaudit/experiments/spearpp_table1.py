@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from gradaudit.budget import Budget, Control
+from gradaudit.experiments.experiment import Row
 from gradaudit.experiments.scale import Scale, shown
-from gradaudit.experiments.spear_client import Client, Row
+from gradaudit.experiments.spear_client import Client
 from gradaudit.experiments.spearpp_search import learned
 from gradaudit.experiments.spearpp_table import LARGE, SMALL, WHOLE, compared, draw_psnr
 

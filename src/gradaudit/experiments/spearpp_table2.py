@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from gradaudit.budget import Control
+from gradaudit.experiments.experiment import Row
 from gradaudit.experiments.scale import Scale
-from gradaudit.experiments.spear_client import Row
 from gradaudit.experiments.spearpp_table import LARGE, SMALL, WHOLE, compared, draw_psnr
 from gradaudit.experiments.spearpp_table1 import searched
 

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from gradaudit.budget import Budget, Control
 from gradaudit.defenses import DPSGD
+from gradaudit.experiments.experiment import Row
 from gradaudit.experiments.scale import Scale, shown
-from gradaudit.experiments.spear_client import Client, Row, attack, quality
+from gradaudit.experiments.spear_client import Client, attack, quality
 from gradaudit.experiments.spearpp_table import compared, draw_psnr
 
 if TYPE_CHECKING:

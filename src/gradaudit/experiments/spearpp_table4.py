@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from gradaudit.budget import Budget, Control
+from gradaudit.experiments.experiment import Row
 from gradaudit.experiments.scale import Scale
-from gradaudit.experiments.spear_client import Client, Row
+from gradaudit.experiments.spear_client import Client
 from gradaudit.experiments.spearpp_table import compared, draw_psnr
 from gradaudit.experiments.spearpp_table3 import SECONDS, audited
 from gradaudit.update import LocalTraining
