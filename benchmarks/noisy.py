@@ -60,11 +60,12 @@ knowing more of the data.
 of the other records. The zeros of the activation gradients tell the records apart, and under noise
 they determine the directions only to within noise. This part is the larger the more alike the
 records are: for images it costs one or two decibels in the median at b = 20 and 65, three or four
-at 150, and many for single records. It is no matter of the search. *Lost in the search* is by how much closer to the truth the same fit of
-all records together comes when it starts from the true directions: it ends in the same place but
-where a direction was not found, so that no other search for this layer's zeros does better. Later
-layers were tried for help and gave none: at records this inexact their neurons are on wrong sides,
-and what they would add is less exact than the records are.
+at 150, and many for single records. It is no matter of the search. *Lost in the search* is by how
+much closer to the truth the same fit of all records together comes when it starts from the true
+directions: it ends in the same place but where a direction was not found, so that no other search
+for this layer's zeros does better. Later layers were tried for help and gave none: at records this
+inexact their neurons are on wrong sides, and what they would add is less exact than the records
+are.
 
 **Estimated errors** are the audit's own, of the root mean square of a record's error; the true one
 is measured afterwards.
