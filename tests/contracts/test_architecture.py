@@ -16,7 +16,7 @@ PACKAGE = SOURCE / "gradaudit"
 LEVELS = (
     ("errors", "version"),
     ("options", "randomness", "decoding", "tensorfile", "budget", "solvers"),
-    ("preprocessing", "evidence"),
+    ("preprocessing", "evidence", "engine"),
     ("update", "truth", "result"),
     ("theory",),
     ("data", "models", "metrics", "linear", "defenses"),
