@@ -122,3 +122,29 @@ def test_what_follows_a_search_has_a_grace(seconds, grace, clock):
     running.interrupt()
     assert running.overtime_reason() == "the search was interrupted"
     assert control(clock, Budget(seconds=None)).overtime_reason() is None
+
+
+def test_what_the_clock_or_a_person_ended_is_known_to_be_hurried():
+    # A limit of submatrices is no hurry: it ends every run at the same place.
+    counted = Control(Budget(seconds=60, submatrices=3))
+    assert counted.stop_reason(3) is not None
+    assert not counted.hurried
+    shared = counted.share(1e-9)
+    assert "share of the time budget" in shared.stop_reason()
+    assert counted.hurried
+    other = counted.fresh(Budget())
+    assert not other.hurried
+    other.interrupt()
+    assert other.overtime_reason() is not None
+    assert other.hurried
+
+
+def test_what_is_left_out_for_want_of_time_is_hurried():
+    never = Control(Budget(seconds=1))
+    assert not never.has_time(30)
+    assert not never.hurried
+    late = Control(Budget(seconds=60), _started=time.monotonic() - 40)
+    assert late.has_time(10)
+    assert not late.hurried
+    assert not late.has_time(30)
+    assert late.hurried

@@ -74,6 +74,7 @@ class Control:
     _started: float = field(default_factory=time.monotonic)
     _stop: threading.Event = field(default_factory=threading.Event)
     _whole_seconds: float | None = None
+    _hurried: threading.Event = field(default_factory=threading.Event)
 
     @property
     def elapsed_seconds(self) -> float:
@@ -85,6 +86,20 @@ class Control:
         """Whether somebody asked the search to stop."""
         return self._stop.is_set()
 
+    @property
+    def hurried(self) -> bool:
+        """Whether the clock or an interruption has ended any part of the work.
+
+        Another run may then find more or less, whatever the seed; the limit of submatrices is a
+        count, and ends every run at the same place.
+
+        Example:
+            >>> control = Control(Budget(seconds=1e-9))
+            >>> control.stop_reason(), control.hurried
+            ('the time budget of 1e-09 seconds is used up', True)
+        """
+        return self._hurried.is_set()
+
     def interrupt(self) -> None:
         """Ask the search to stop at its next check; safe in signal handlers and other threads."""
         self._stop.set()
@@ -92,8 +107,10 @@ class Control:
     def stop_reason(self, submatrices: int = 0) -> str | None:
         """Why the search must stop now, or None if it may go on."""
         if self.interrupted:
+            self._hurried.set()
             return "interrupted"
         if self.budget.seconds is not None and self.elapsed_seconds >= self.budget.seconds:
+            self._hurried.set()
             whole = self._whole_seconds
             if whole is not None:
                 return f"this part's share of the time budget of {whole:g} seconds is used up"
@@ -108,12 +125,32 @@ class Control:
         Such work may take longer than the budget, by a tenth of it or two seconds.
         """
         if self.interrupted:
+            self._hurried.set()
             return "the search was interrupted"
         seconds = self._whole_seconds or self.budget.seconds
         if seconds is None:
             return None
         until = seconds + max(GRACE_SHARE * seconds, GRACE_SECONDS)
-        return "the time was up" if self.elapsed_seconds >= until else None
+        if self.elapsed_seconds < until:
+            return None
+        self._hurried.set()
+        return "the time was up"
+
+    def has_time(self, seconds: float) -> bool:
+        """Whether so many seconds are left; what is left out for want of them counts as hurried.
+
+        A budget that never had so many leaves it out in every run, and counts as no hurry.
+
+        Example:
+            >>> Control(Budget(seconds=60)).has_time(30), Control(Budget(seconds=1)).has_time(30)
+            (True, False)
+        """
+        limit = self.budget.seconds
+        if limit is None or limit - self.elapsed_seconds >= seconds:
+            return True
+        if limit >= seconds:
+            self._hurried.set()
+        return False
 
     def share(self, part: float) -> Control:
         """A control for a part of the time that is left, stopped and watched like this one.
@@ -126,7 +163,7 @@ class Control:
         until = self.elapsed_seconds + part * max(self.budget.seconds - self.elapsed_seconds, 0.0)
         shared = Budget(max(until, 1e-9), self.budget.submatrices)
         whole = self._whole_seconds or self.budget.seconds
-        return Control(shared, self.listener, self._started, self._stop, whole)
+        return Control(shared, self.listener, self._started, self._stop, whole, self._hurried)
 
     def fresh(self, budget: Budget) -> Control:
         """A control with a clock and limits of its own, stopped and watched like this one.

@@ -93,8 +93,6 @@ class MatchingAttack:
             return None
         control = self.setup.control
         control.report("certifying")
-        limit = control.budget.seconds
-        unhurried = limit is None or limit - control.elapsed_seconds >= DENSE_SECONDS
         return judge_reconstruction(
             target.loaded,
             self.setup.update,
@@ -103,7 +101,7 @@ class MatchingAttack:
             match.classes,
             generator=self.setup.generator,
             stop=lambda: control.overtime_reason() is not None,
-            dense_unknowns=DENSE_UNKNOWNS if unhurried else HURRIED_UNKNOWNS,
+            dense_unknowns=DENSE_UNKNOWNS if control.has_time(DENSE_SECONDS) else HURRIED_UNKNOWNS,
         )
 
     def _notes(self, target: Target, method: Method) -> tuple[str, ...]:
