@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from types import TracebackType
 
-from gradaudit.budget import Control
+from gradaudit.budget import Budget, Control
+from gradaudit.engine.doing import do
+from gradaudit.engine.engine import check_count, check_units
 from gradaudit.engine.unit import Done, Unit
-from gradaudit.errors import GradauditError
 
 
 class InProcess:
     """The engine that needs nothing.
+
+    Args:
+        threads: Of torch, for each unit.
+
+    Raises:
+        InputError: `threads` is no such number.
 
     Example:
         >>> from gradaudit.theory import coupon_collector
@@ -25,12 +31,19 @@ class InProcess:
     name = "in-process"
     workers = 1
 
+    def __init__(self, threads: int = 1) -> None:
+        self._threads = check_count("threads", threads)
+
     def run(self, units: Sequence[Unit], control: Control) -> Iterator[Done]:
-        """Do all units in their order; see `gradaudit.engine.Engine`."""
+        """Do all units in their order; see `gradaudit.engine.Engine`.
+
+        A unit that takes a control can be watched through this run's, unlike in other processes.
+        """
+        check_units(units)
         for unit in units:
             if control.interrupted:
                 return
-            done = do(unit)
+            done = do(unit, control.fresh(Budget(None, None)), threads=self._threads)
             if control.interrupted:
                 return
             yield done
@@ -45,17 +58,3 @@ class InProcess:
         trace: TracebackType | None,
     ) -> None:
         """Nothing is held."""
-
-
-def do(unit: Unit, *, worker: str = "", attempts: int = 1) -> Done:
-    """Do a unit here and now; what it raises is its failure."""
-    started = time.monotonic()
-    value, failure = None, ""
-    try:
-        value = unit.function(**unit.arguments)
-    except GradauditError as error:
-        failure = str(error)
-    except Exception as error:  # A unit must not take the run with it.
-        failure = f"{type(error).__name__}: {error}"
-    seconds = time.monotonic() - started
-    return Done(unit.key, value, failure, attempts, seconds, worker)

@@ -14,12 +14,15 @@ class Unit:
     Attributes:
         key: Its name, of no other unit in the run.
         function: A function of a module, so that another process finds it by name.
-        arguments: Its keyword arguments; small values: paths rather than arrays.
+        arguments: Its keyword arguments; small and plain values: paths rather than tensors.
+        controlled: Whether the function takes, as ``control``, a `gradaudit.budget.Control`
+            without limits, which is interrupted when the run is. What it returns then is dropped.
     """
 
     key: str
     function: Callable[..., Any]
     arguments: Mapping[str, Any] = field(default_factory=dict)
+    controlled: bool = False
 
 
 @dataclass(frozen=True)
@@ -28,7 +31,7 @@ class Done:
 
     Attributes:
         key: The unit's.
-        value: What its function returned; None where it failed.
+        value: What its function returned, a small and plain value too; None where it failed.
         failure: Why there is no value, in one line, or "".
         attempts: How often it was begun; more than once where workers died.
         seconds: By the clock, of the last attempt.
