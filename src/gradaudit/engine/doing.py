@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -56,8 +57,11 @@ def described(error: BaseException) -> str:
 
 @contextmanager
 def _torch_threads(number: int) -> Iterator[None]:
-    import torch  # noqa: PLC0415 - engines are chosen before anybody waits for torch
-
+    # A worker in which nothing has loaded torch so far has the number in its environment.
+    torch = sys.modules.get("torch")
+    if torch is None:
+        yield
+        return
     before = torch.get_num_threads()
     torch.set_num_threads(number)
     try:

@@ -39,6 +39,9 @@ class InProcess:
 
         A unit that takes a control can be watched through this run's, unlike in other processes.
         """
+        # Loaded by a unit it would have as many threads as there are cores.
+        import torch  # noqa: F401, PLC0415 - engines are chosen before anybody waits for torch
+
         check_units(units)
         for unit in units:
             if control.interrupted:
