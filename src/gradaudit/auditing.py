@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
@@ -12,16 +13,17 @@ from gradaudit.budget import Budget, Control
 from gradaudit.errors import InputError
 from gradaudit.gradient_matching import METHODS, Knowledge, Method
 from gradaudit.layers import plan_layers
+from gradaudit.models import parse_model
 from gradaudit.models.losses import AUTO, Loss
 from gradaudit.result import AuditResult
-from gradaudit.session import NetworkMaker, Session, Setup
+from gradaudit.session import Network, NetworkMaker, Session, Setup, note_request
 from gradaudit.update import Update
 
 
 def audit(
     update: Update,
     *,
-    model: nn.Module | None = None,
+    model: nn.Module | str | None = None,
     loss: str | Loss | Callable[[Tensor, Tensor], Tensor] = AUTO,
     layer: str = "auto",
     attack: str = "auto",
@@ -41,7 +43,8 @@ def audit(
 
     Args:
         update: What was observed.
-        model: The network, for labels and the full-gradient proof; its own weights do not matter.
+        model: The network, for labels and the full-gradient proof, or the text that names it
+            (`gradaudit.models.parse_model`); its own weights do not matter.
         loss: The client's loss, by name or as a function giving one loss a record. ``"auto"``:
             binary_cross_entropy where the weights are a chain of layers that ends in a single
             logit, else cross_entropy.
@@ -64,7 +67,8 @@ def audit(
         control: To watch or stop the search from outside; brings its own budget.
 
     Returns:
-        The result; a failure is a status with a cause and a remedy, not an exception.
+        The result; a failure is a status with a cause and a remedy, not an exception. Its
+        ``request`` is what is asked for here, so that `gradaudit.rerun` can repeat it.
 
     Raises:
         InputError: An argument cannot be used.
@@ -88,6 +92,22 @@ def audit(
     _check_features(invert_features, model, attack)
     place = _device(device)
     control = control or Control(budget or Budget())
+    spec = model if isinstance(model, str) else None
+    if isinstance(model, str):
+        model = parse_model(model, seed=seed)
+    request = note_request(
+        update,
+        network=None if model is None else Network(model, spec),
+        loss=loss,
+        layer=layer,
+        attack=attack,
+        knowledge=knowledge,
+        method=method,
+        invert_features=invert_features,
+        budget=control.budget,
+        seed=seed,
+        device=device,
+    )
     refused = update_refusal(update, attack)
     # What weight decay did to the weights is known, and no part of any gradient.
     gradients = update if refused is not None else update.without_decay()
@@ -117,18 +137,17 @@ def audit(
         raise InputError("layer", repr(layer), f"no layer: {attack} is on all of them")
     if refused is not None:
         state.refuse(refused)
-        return state.result()
-    if attack in NETWORK_ATTACKS:
+    elif attack in NETWORK_ATTACKS:
         state.attack_network()
-        return state.result()
-    for candidate, role in plan.linear:
-        state.visit(candidate, role, wanted=layer in ("auto", candidate.name))
-    if invert_features:
-        state.invert_features()
-    return state.result()
+    else:
+        for candidate, role in plan.linear:
+            state.visit(candidate, role, wanted=layer in ("auto", candidate.name))
+        if invert_features:
+            state.invert_features()
+    return replace(state.result(), request=request)
 
 
-def _check_features(wanted: bool, model: nn.Module | None, attack: str) -> None:
+def _check_features(wanted: bool, model: nn.Module | str | None, attack: str) -> None:
     """Whether features can be inverted at all, before anything is searched."""
     if wanted and model is None:
         raise InputError("model", "None", "the network whose features are to be inverted")

@@ -199,6 +199,11 @@ class SearchReport:
         device: Where the search ran.
         observed_dtype: The floating-point type the gradient was observed in.
         versions: Of this package and what it computes with.
+        machine: What rounding depends on besides: ``system``, ``processor`` (its architecture),
+            ``instructions`` (the widest that torch uses) and, on a GPU, its name, ``gpu``.
+        threads: That torch computed with; 0 when unknown.
+        hurried: Whether the clock or an interruption ended any part of it; what another run finds
+            is then open, whatever the seed; None when unknown.
     """
 
     attack: str = "none"
@@ -210,6 +215,9 @@ class SearchReport:
     device: str = "cpu"
     observed_dtype: str = ""
     versions: dict[str, str] = field(default_factory=dict)
+    machine: dict[str, str] = field(default_factory=dict)
+    threads: Count = 0
+    hurried: bool | None = None
 
     @property
     def elapsed_seconds(self) -> float:

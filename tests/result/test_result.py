@@ -20,13 +20,52 @@ from gradaudit.evidence import Certificate, Check, RecordEvidence, SearchReport,
 from gradaudit.preprocessing import Preprocessing
 from gradaudit.result import AuditResult
 from gradaudit.result import file as file_module
+from gradaudit.result import request as request_module
 from gradaudit.tensorfile import sha256_of, write_tensors
+from gradaudit.update import LocalTraining, step_to_text
 
 SCHEMA = json.loads(
     resources.files("gradaudit").joinpath("schema/audit_result.schema.json").read_text("utf-8")
 )
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
 RESULTS = every_status()
+
+
+def asked() -> request_module.Request:
+    """A request with every part that there can be."""
+    capture = request_module.CaptureRequest(
+        request_module.CapturedFile("after.pt", "0" * 64),
+        request_module.CapturedFile("before.pt", "1" * 64),
+        "weights_after",
+        step_to_text(LocalTraining(0.1, epochs=2)),
+        1e-3,
+        Preprocessing((1, 2, 2), (0.5,), (0.25,)),
+    )
+    return request_module.Request(
+        attack="dlg",
+        layer="auto",
+        loss="mse",
+        seed=3,
+        device="cpu",
+        seconds=60.0,
+        submatrices=1000,
+        invert_features=False,
+        model=request_module.ModelRequest("mlp:4-3-2", "Sequential", "2" * 64),
+        knowledge=request_module.KnowledgeRequest(2, (0, 1), (4,)),
+        method=request_module.MethodRequest(
+            "dlg", "squared", "lbfgs", 10, 1, 1.0, 0.0, False, True, None, "float64"
+        ),
+        capture=capture,
+    )
+
+
+def as_version_1(value: dict) -> dict:
+    """A result's JSON as the first schema version had it."""
+    value = copy.deepcopy(value) | {"schema_version": "1"}
+    del value["request"]
+    for key in ("machine", "threads", "hurried"):
+        del value["search"][key]
+    return value
 
 
 def test_schema_is_itself_valid_and_closed_everywhere():
@@ -58,6 +97,12 @@ def test_schema_is_itself_valid_and_closed_everywhere():
         ("search", evidence_module.SearchReport),
         ("preprocessing", preprocessing_module.Preprocessing),
         ("column", preprocessing_module.Column),
+        ("request", request_module.Request),
+        ("model_request", request_module.ModelRequest),
+        ("knowledge_request", request_module.KnowledgeRequest),
+        ("method_request", request_module.MethodRequest),
+        ("capture_request", request_module.CaptureRequest),
+        ("captured_file", request_module.CapturedFile),
     ],
 )
 def test_schema_has_the_fields_of_the_dataclass(definition, kind):
@@ -183,6 +228,31 @@ def test_shaped_records_and_summary():
     assert without_records(Status.NOT_APPLICABLE).summary().startswith("The attack does not apply")
 
 
+def test_a_request_survives_saving(tmp_path):
+    result = recovered(2, request=asked())
+    result.save(tmp_path / "r.json")
+    VALIDATOR.validate(result.to_json())
+    assert AuditResult.load(tmp_path / "r.json").request == asked()
+
+
+def test_results_of_schema_version_1_are_read(saved):
+    value = json.loads(saved.read_text("utf-8"))
+    saved.write_text(json.dumps(as_version_1(value)), "utf-8")
+    loaded = AuditResult.load(saved)
+    assert loaded.request is None
+    assert (loaded.search.machine, loaded.search.threads, loaded.search.hurried) == ({}, 0, None)
+    # Nothing else is changed by it, and what is written is of today's version.
+    unknown = {"machine": {}, "threads": 0, "hurried": None}
+    expected = value | {"request": None, "arrays": None, "search": value["search"] | unknown}
+    assert loaded.to_json() == expected
+
+
+def test_version_1_may_not_have_what_version_2_brought(saved):
+    value = as_version_1(json.loads(saved.read_text("utf-8"))) | {"request": None}
+    saved.write_text(json.dumps(value), "utf-8")
+    assert "found the key 'request', expected none" in one_line(saved)
+
+
 # Bad files: one line, and it says where.
 
 
@@ -247,8 +317,10 @@ def test_arrays_elsewhere_are_not_read(saved, name):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"schema_version": "2"}, "run the audit again"),
-        ({"schema_version": 1}, "schema version 1, expected schema version '1'"),
+        ({"schema_version": "3"}, "run the audit again"),
+        ({"schema_version": 1}, "schema version 1, expected schema version '1' or '2'"),
+        ({"schema_version": "1"}, "search: found the key 'machine', expected none"),
+        ({"request": {"attack": "auto"}}, "request: found no 'layer'"),
         ({"schema": "other"}, "no audit result"),
         ({"status": "safe"}, "status: found 'safe', expected one of 'recovered'"),
         ({"status": None}, "status: found None"),
@@ -336,6 +408,7 @@ def test_leak_without_a_certified_record(saved):
         b'{"a":' * 200_000,
         b"9" * 10_000,
         b'{"schema": "gradaudit.audit-result", "schema_version": "1"}',
+        b'{"schema": "gradaudit.audit-result", "schema_version": "2"}',
         b"\x89PNG\r\n\x1a\n",
     ],
 )
@@ -413,7 +486,13 @@ VALUES = st.one_of(
     st.dictionaries(st.text(max_size=2), st.integers(), max_size=1),
 )
 BASES = [
-    result.to_json() for result in (recovered(2), table(2), without_records(Status.NOT_RECOVERED))
+    result.to_json()
+    for result in (
+        recovered(2),
+        table(2),
+        without_records(Status.NOT_RECOVERED),
+        without_records(Status.NOT_RECOVERED, request=asked()),
+    )
 ]
 
 

@@ -53,6 +53,7 @@ def assemble(
         noise=noise,
         preprocessing=preprocessing,
         source=source,
+        contains=kind,
     )
     if trusted:
         return update

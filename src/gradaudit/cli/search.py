@@ -41,7 +41,7 @@ from gradaudit.update import Update
 class Question:
     """What to try on an update; the fields are arguments of `gradaudit.audit`."""
 
-    model: nn.Module | None = None
+    model: nn.Module | str | None = None
     loss: str = "auto"
     layer: str = "auto"
     attack: str = "auto"

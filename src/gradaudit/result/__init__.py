@@ -1,5 +1,6 @@
-"""The result of an audit, and the files it is kept in."""
+"""The result of an audit, the files it is kept in, and how two of them differ."""
 
+from gradaudit.result.request import Request
 from gradaudit.result.result import AuditResult
 
-__all__ = ["AuditResult"]
+__all__ = ["AuditResult", "Request"]

@@ -25,6 +25,7 @@ from gradaudit.evidence import (
     Status,
 )
 from gradaudit.preprocessing import Preprocessing
+from gradaudit.result.request import Request
 from gradaudit.tensorfile import (
     check_file,
     is_safetensors,
@@ -35,7 +36,9 @@ from gradaudit.tensorfile import (
 )
 
 SCHEMA = "gradaudit.audit-result"
-SCHEMA_VERSION = "1"
+SCHEMA_VERSION = "2"
+# Versions that are still read; what they lack is filled in by `_upgraded`.
+_READABLE = ("1", SCHEMA_VERSION)
 MAX_JSON_BYTES = 64 * 2**20
 ARRAYS = ("records", "activation_gradients", "approximate_records")
 _ANOTHER_VERSION = "if another version wrote it, run the audit again with this one"
@@ -59,8 +62,10 @@ _FIELDS: dict[str, Any] = {
     "source": dict[str, str],
     "created": str,
 }
+# Here null is none, and no infinity.
+_STRICT: dict[str, Any] = {"preprocessing": Preprocessing | None, "request": Request | None}
 _DERIVED: dict[str, Any] = {"summary": str, "leak_proven": bool, "records_recovered": Count}
-_OTHERS = ["schema", "schema_version", "preprocessing", "arrays"]
+_OTHERS = ["schema", "schema_version", "arrays"]
 
 
 def write_result(path: str | Path, value: dict[str, Any], arrays: Mapping[str, Tensor]) -> None:
@@ -127,15 +132,15 @@ def read_result(path: str | Path) -> tuple[dict[str, Any], dict[str, Any]]:
         raise InputError(
             str(path), "JSON that is no audit result", f"an object with schema {SCHEMA!r}"
         )
-    if value.get("schema_version") != SCHEMA_VERSION:
+    if value.get("schema_version") not in _READABLE:
         raise InputError(
             str(path),
             f"schema version {reprlib.repr(value.get('schema_version'))}",
-            f"schema version {SCHEMA_VERSION!r}",
+            "schema version " + " or ".join(map(repr, _READABLE)),
             "run the audit again with this version, or read it with the one that wrote it",
         )
     try:
-        return _decoded(value, Path(path))
+        return _decoded(_upgraded(value, str(path)), Path(path))
     except InputError as error:
         raise InputError(
             error.argument, error.found, error.expected, error.remedy or _ANOTHER_VERSION
@@ -187,16 +192,30 @@ def _load_arrays(path: Path, arrays: _Arrays | None) -> dict[str, Any]:
     return tensors
 
 
+def _upgraded(value: dict[str, Any], where: str) -> dict[str, Any]:
+    """A result of an older version with what it could not say: that it is unknown."""
+    if value["schema_version"] != "1":
+        return value
+    search = value.get("search")
+    if isinstance(search, dict):
+        added = {"machine": {}, "threads": 0, "hurried": None}
+        value = {**value, "search": _extended(search, added, f"{where}: search")}
+    return _extended(value, {"request": None}, where)
+
+
+def _extended(value: dict[str, Any], added: dict[str, Any], where: str) -> dict[str, Any]:
+    for name in added:
+        if name in value:
+            raise InputError(where, f"the key {name!r}", "none, as its schema version has it not")
+    return value | added
+
+
 def _decoded(value: Mapping[str, Any], path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     where = str(path)
-    check_keys(value, [*_FIELDS, *_DERIVED, *_OTHERS], where)
+    check_keys(value, [*_FIELDS, *_STRICT, *_DERIVED, *_OTHERS], where)
     fields = {key: decode(kind, value[key], f"{where}: {key}") for key, kind in _FIELDS.items()}
     derived = {key: decode(kind, value[key], f"{where}: {key}") for key, kind in _DERIVED.items()}
-    fields["preprocessing"] = decode(
-        Preprocessing | None,
-        value["preprocessing"],
-        f"{where}: preprocessing",
-        null_is_infinite=False,
-    )
+    for key, kind in _STRICT.items():
+        fields[key] = decode(kind, value[key], f"{where}: {key}", null_is_infinite=False)
     arrays = _load_arrays(path, decode(_Arrays | None, value["arrays"], f"{where}: arrays"))
     return fields | arrays, derived

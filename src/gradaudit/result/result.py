@@ -23,6 +23,7 @@ from gradaudit.evidence import (
 )
 from gradaudit.preprocessing import Preprocessing
 from gradaudit.result.file import ARRAYS, SCHEMA, SCHEMA_VERSION, plain, read_result, write_result
+from gradaudit.result.request import Request
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +56,7 @@ class AuditResult:
         preprocessing: How to show the records, if known.
         update_sha256: Digest of the audited update's content.
         source: Files the update was read from, with their digests.
+        request: What the audit was asked; None when unknown, as in results of schema version 1.
         created: When, in ISO 8601, UTC.
 
     Raises:
@@ -86,6 +88,7 @@ class AuditResult:
     update_sha256: str = ""
     source: Mapping[str, str] = field(default_factory=dict)
     created: str = ""
+    request: Request | None = None
 
     def __post_init__(self) -> None:
         estimates = self.approximate_records
@@ -192,6 +195,7 @@ class AuditResult:
             "update_sha256": self.update_sha256,
             "source": dict(self.source),
             "created": self.created,
+            "request": None if self.request is None else asdict(self.request),
             "arrays": None,
         }
         return {key: plain(item) for key, item in value.items()}
@@ -217,7 +221,8 @@ class AuditResult:
         """Read what `save` wrote, and check it: types, keys, counts, and the arrays' digest.
 
         Raises:
-            InputError: Not such a file, another schema version, or arrays of another run.
+            InputError: Not such a file, a schema version that this one does not read, or arrays of
+                another run.
         """
         fields, derived = read_result(path)
         result = cls(**fields)

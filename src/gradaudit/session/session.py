@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import platform
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 
-import numpy as np
-import scipy
 import torch
 
 from gradaudit.applicability import Refusal
@@ -20,10 +17,10 @@ from gradaudit.result import AuditResult
 from gradaudit.session.features import estimate_inputs
 from gradaudit.session.linear import LinearAttack
 from gradaudit.session.matching import MatchingAttack
+from gradaudit.session.place import machine, versions
 from gradaudit.session.rgap import RGapAttack
 from gradaudit.session.setup import Setup
 from gradaudit.update import LinearLayer, Update
-from gradaudit.version import __version__
 
 
 @dataclass
@@ -144,13 +141,10 @@ class Session:
             seed=self.setup.seed,
             device=str(self.setup.place),
             observed_dtype=", ".join(sorted(dtypes)),
-            versions={
-                "gradaudit": __version__,
-                "torch": torch.__version__,
-                "numpy": np.__version__,
-                "scipy": scipy.__version__,
-                "python": platform.python_version(),
-            },
+            versions=versions(),
+            machine=machine(self.setup.place),
+            threads=torch.get_num_threads(),
+            hurried=self.setup.control.hurried,
         )
         if not outcome.ran:
             return report

@@ -43,7 +43,10 @@ class Update:
             observed units (a delta's include the learning rate); None when unknown. Rounding is
             no part of it.
         preprocessing: How records became network inputs, if publicly known.
-        source: Where it was read from: file names and their SHA-256.
+        source: Where it was read from: file names and their SHA-256, what was observed first.
+        contains: What the file held that was observed: ``"gradient"``, ``"delta"`` or
+            ``"weights_after"``, from which the weights before were subtracted; empty where the
+            update was not read from a file.
 
     Raises:
         InputError: Names, shapes, dtypes or values cannot be an update; says which and why.
@@ -62,6 +65,7 @@ class Update:
     preprocessing: Preprocessing | None = None
     source: Mapping[str, str] = field(default_factory=dict)
     noise: float | None = None
+    contains: str = ""
 
     def __post_init__(self) -> None:
         if (self.gradient is None) == (self.delta is None):
