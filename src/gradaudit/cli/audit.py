@@ -206,7 +206,6 @@ def audit(
     from gradaudit.capture import load_update
     from gradaudit.cli.fitting import check_input_shape, check_truth
     from gradaudit.cli.search import Manner, Question, ask, new_control
-    from gradaudit.models import parse_model
     from gradaudit.truth import Truth
 
     with new_control(seconds, submatrices) as control:
@@ -233,12 +232,9 @@ def audit(
         check_input_shape(captured, input_shape)
         check_truth(captured, originals, truth)
         knowledge, method = knowledge_and_method(attack, batch_size, labels, restarts, iterations)
-        network = None if model is None else parse_model(model, seed=seed)
         return ask(
             captured,
-            Question(
-                network, loss, layer, attack, seed, device, knowledge, method, invert_features
-            ),
+            Question(model, loss, layer, attack, seed, device, knowledge, method, invert_features),
             control,
             outputs,
             Manner(machine, quiet, show_records, fail_on_leak),
