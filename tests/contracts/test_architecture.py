@@ -27,7 +27,7 @@ LEVELS = (
     ("planning",),
     ("session",),
     ("auditing",),
-    ("defending",),
+    ("bulk", "defending", "rerunning"),
     ("report",),
     ("experiments",),
     ("cli", "flower"),
@@ -267,7 +267,18 @@ def test_the_word_is_found_where_it_is_a_verdict():
 
 @pytest.mark.parametrize(
     "part",
-    ["report", "cli", "audit", "certify", "result", "evidence", "rank", "defending", "planning"],
+    [
+        "report",
+        "cli",
+        "audit",
+        "certify",
+        "result",
+        "evidence",
+        "rank",
+        "defending",
+        "planning",
+        "bulk",
+    ],
 )
 def test_nothing_is_called_safe(part):
     # An audit that finds nothing proves nothing, and no text may read as if it did.
