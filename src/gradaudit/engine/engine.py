@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from types import TracebackType
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from gradaudit.budget import Control
 from gradaudit.engine.unit import Done, Unit
@@ -16,6 +16,7 @@ MAX_ATTEMPTS = 3
 TICK_SECONDS = 0.1
 
 
+@runtime_checkable
 class Engine(Protocol):
     """A place to do work; a context, whose end frees what it holds.
 
@@ -55,6 +56,11 @@ class Engine(Protocol):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None: ...
+
+
+def is_over(control: Control) -> bool:
+    """Whether a run was interrupted, which may be so a moment after it was not."""
+    return control.interrupted
 
 
 def check_units(units: Sequence[Unit]) -> None:
