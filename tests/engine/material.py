@@ -62,3 +62,9 @@ def wait_for_interruption(marker, control):
             return "stopped"
         time.sleep(0.05)
     return "never stopped"
+
+
+def lock():
+    import threading
+
+    return threading.Lock()

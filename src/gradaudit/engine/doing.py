@@ -51,7 +51,12 @@ def described(error: BaseException) -> str:
         >>> described(KeyError("a"))
         "KeyError: 'a'"
     """
-    text = " ".join(f"{type(error).__name__}: {error}".split())
+    return one_line(f"{type(error).__name__}: {error}")
+
+
+def one_line(text: str) -> str:
+    """A text without line breaks and control characters, which a terminal would obey."""
+    text = " ".join(text.split())
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 

@@ -7,7 +7,7 @@ from types import TracebackType
 
 from gradaudit.budget import Budget, Control
 from gradaudit.engine.doing import do
-from gradaudit.engine.engine import check_count, check_units
+from gradaudit.engine.engine import check_count, check_units, is_over
 from gradaudit.engine.unit import Done, Unit
 
 
@@ -44,10 +44,10 @@ class InProcess:
 
         check_units(units)
         for unit in units:
-            if control.interrupted:
+            if is_over(control):
                 return
             done = do(unit, control.fresh(Budget(None, None)), threads=self._threads)
-            if control.interrupted:
+            if is_over(control):
                 return
             yield done
 

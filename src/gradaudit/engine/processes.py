@@ -10,7 +10,7 @@ from types import TracebackType
 
 from gradaudit.budget import Control
 from gradaudit.engine.cores import usable_cores
-from gradaudit.engine.engine import MAX_ATTEMPTS, TICK_SECONDS, check_count, check_units
+from gradaudit.engine.engine import MAX_ATTEMPTS, TICK_SECONDS, check_count, check_units, is_over
 from gradaudit.engine.local_worker import DeadWorkerError, LocalWorker
 from gradaudit.engine.unit import Done, Unit
 from gradaudit.errors import GradauditError, InputError
@@ -64,7 +64,7 @@ class Processes:
         waiting = deque((unit, 1) for unit in units)
         stillborn = 0
         try:
-            while not control.interrupted:
+            while not is_over(control):
                 done = self._hand_out(waiting)
                 if not (done or waiting or self._busy()):
                     return
@@ -86,7 +86,7 @@ class Processes:
                 # Before the caller takes its time over what is done.
                 done += self._hand_out(waiting)
                 for each in done:
-                    if control.interrupted:
+                    if is_over(control):
                         return
                     yield each
         finally:

@@ -1,0 +1,189 @@
+"""Units on a Ray cluster: of this machine alone, or of many."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import socket
+import threading
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any
+
+from gradaudit.budget import Budget, Control
+from gradaudit.engine.doing import described, do, one_line
+from gradaudit.engine.engine import MAX_ATTEMPTS, TICK_SECONDS, check_count, check_units, is_over
+from gradaudit.engine.unit import Done, Unit
+from gradaudit.errors import InputError, require
+from gradaudit.version import __version__
+
+# Read when Ray is imported: nothing is told to its makers, and nothing of what Ray says of dead
+# workers comes out on stdout, where a program reads results.
+ENVIRONMENT = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_DEDUP_LOGS_SKIP_REGEX": "."}
+# Tasks that were cancelled are waited for so long.
+PATIENCE_SECONDS = 1.0
+
+
+class Ray:
+    """Workers of a Ray cluster, a CPU for each.
+
+    Files that units name must be found under the same absolute path on every machine, and
+    gradaudit must be installed there in the same version. A process that is connected to a cluster
+    already, such as one that Flower simulates in, uses that one and leaves it as it is.
+
+    Args:
+        address: ``host:port`` of a cluster's head, or ``"auto"`` for the cluster that this machine
+            is part of; None starts one on this machine, and ends it.
+        workers: Units at a time at most; None for as many as the cluster has CPUs, or this machine.
+
+    Raises:
+        InputError: `workers` is no such number.
+        MissingExtraError: Ray is not installed.
+    """
+
+    name = "ray"
+
+    def __init__(self, address: str | None = None, workers: int | None = None) -> None:
+        for name, value in ENVIRONMENT.items():
+            os.environ.setdefault(name, value)
+        self._ray: Any = require("ray", "ray")
+        self._most = None if workers is None else check_count("workers", workers)
+        self._address = address
+        self._ours = False
+
+    @property
+    def workers(self) -> int:
+        """How many units are done at a time, as the cluster is now."""
+        cpus = int(self._ray.cluster_resources().get("CPU", 0)) if self._ray.is_initialized() else 0
+        return max(1, cpus if self._most is None else self._most)
+
+    def run(self, units: Sequence[Unit], control: Control) -> Iterator[Done]:
+        """Do all units; see `gradaudit.engine.Engine`."""
+        check_units(units)
+        ray = self._ray
+        task = ray.remote(num_cpus=1, max_retries=0)(_work)
+        waiting = deque((unit, 1) for unit in units)
+        running: dict[Any, tuple[Unit, int]] = {}
+        try:
+            while not is_over(control) and (waiting or running):
+                done: list[Done] = []
+                while waiting and len(running) < self.workers:
+                    unit, attempts = waiting.popleft()
+                    try:
+                        running[task.remote(unit, attempts, __version__)] = (unit, attempts)
+                    except Exception as error:  # Whatever an argument raises that cannot be sent.
+                        failure = f"it cannot be sent to a worker: {_brief(error)}"
+                        done.append(Done(unit.key, failure=failure))
+                ready, _ = ray.wait(
+                    list(running), num_returns=len(running), timeout=0 if done else TICK_SECONDS
+                )
+                for reference in ready:
+                    unit, attempts = running.pop(reference)
+                    came = self._outcome(reference, unit, attempts)
+                    if came is None:
+                        waiting.appendleft((unit, attempts + 1))
+                    else:
+                        done.append(came)
+                for each in done:
+                    if is_over(control):
+                        return
+                    yield each
+        finally:
+            if running and ray.is_initialized():
+                for reference in running:
+                    ray.cancel(reference, force=True)
+                ray.wait(list(running), num_returns=len(running), timeout=PATIENCE_SECONDS)
+
+    def _outcome(self, reference: Any, unit: Unit, attempts: int) -> Done | None:
+        """What came of a unit; None if its worker died, and it is to be begun again."""
+        errors = self._ray.exceptions
+        try:
+            return self._ray.get(reference)
+        except errors.RayTaskError as error:
+            # `do` raises nothing: the worker could not read the unit, or not send the value.
+            failure = f"a worker cannot do it: {_brief(error.cause)}"
+            return Done(unit.key, None, failure, attempts)
+        except errors.RayError as error:
+            if attempts < MAX_ATTEMPTS:
+                return None
+            how = type(error).__name__
+            return Done(unit.key, None, f"its worker died {attempts} times ({how})", attempts)
+
+    def __enter__(self) -> Ray:
+        """Connect, or start a cluster.
+
+        Raises:
+            InputError: There is no cluster at the address, or it cannot do anything.
+        """
+        ray = self._ray
+        if ray.is_initialized():
+            if self._address is not None:
+                raise InputError(
+                    "address",
+                    f"{self._address!r} in a process that is connected to a cluster already",
+                    "no address, which takes that cluster",
+                )
+            return self
+        place = {"num_cpus": self._most} if self._address is None else {}
+        with _handlers_kept():
+            try:
+                ray.init(
+                    address=self._address or "local",
+                    include_dashboard=False if self._address is None else None,
+                    log_to_driver=False,
+                    logging_level=logging.ERROR,
+                    **place,
+                )
+            except (ConnectionError, ValueError, RuntimeError) as error:
+                raise InputError(
+                    "address",
+                    f"{self._address!r}: {described(error)}",
+                    "the address of a Ray cluster that runs",
+                    "start one with 'ray start --head', or give no address",
+                ) from error
+        self._ours = True
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Leave the cluster; one that was started for this ends."""
+        if self._ours:
+            with _handlers_kept():
+                self._ray.shutdown()
+            self._ours = False
+
+
+def _work(unit: Unit, attempts: int, version: str) -> Done:
+    """Do a unit in a worker of the cluster, which has one CPU and so one thread."""
+    name = f"{socket.gethostname()}, process {os.getpid()}"
+    if version != __version__:
+        failure = f"the worker has gradaudit {__version__}, and {version} is what asks"
+        return Done(unit.key, None, failure, attempts, worker=name)
+    return do(unit, Control(Budget(None, None)), worker=name, attempts=attempts)
+
+
+def _brief(error: BaseException) -> str:
+    """What Ray tells in pages: an exception's first line, or its last, where that is the cause."""
+    lines = [line for line in str(error).splitlines() if line.strip()] or [""]
+    cause = lines[-1] if "Traceback" in str(error) else f"{type(error).__name__}: {lines[0]}"
+    return one_line(cause)
+
+
+@contextmanager
+def _handlers_kept() -> Iterator[None]:
+    """Put back the handler of SIGTERM, which Ray takes for itself."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
