@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+
 import numpy as np
 import pytest
 import torch
@@ -14,8 +16,10 @@ from gradaudit.evidence import Status
 from gradaudit.experiments import (
     spear_figure3,
     spear_figure4,
+    spear_figure5,
     spear_figure6,
     spear_figure7,
+    spear_figure8,
     spear_figure11,
     spear_figure12,
     spear_table1,
@@ -35,11 +39,14 @@ EXPERIMENTS = (
     spear_table2,
     spear_figure3,
     spear_figure4,
+    spear_figure5,
     spear_figure6,
     spear_figure7,
+    spear_figure8,
     spear_figure11,
     spear_figure12,
 )
+SEARCHES = (spear_table1, spear_table2, spear_figure4, spear_figure5, spear_figure6)
 DIGITS = Scale(data="digits", seeds=1)
 
 
@@ -55,7 +62,7 @@ def test_every_unit_is_there_once(experiment, scale):
     assert len(set(units)) == len(units)
 
 
-@pytest.mark.parametrize("experiment", [spear_table1, spear_table2, spear_figure4, spear_figure6])
+@pytest.mark.parametrize("experiment", SEARCHES)
 def test_the_smallest_unit_gives_a_row_a_table_and_a_figure(experiment):
     unit = {**experiment.units(DIGITS)[0], "batch_size": 6}
     rows = experiment.run(unit, DIGITS, control())
@@ -194,3 +201,65 @@ def test_figure_3_is_lemma_5_3():
     spear_figure3.draw(rows, figure)
     assert len(figure.axes[0].lines) == 2 * len(spear_figure3.WIDTHS)
     assert {len(line) for line in spear_figure3.table(rows)} == {len(spear_figure3.HEAD)}
+
+
+def test_the_default_network_is_wide_and_deep_once():
+    units = spear_figure5.units(DIGITS)
+    networks = [(unit["layers"], unit["width"]) for unit in units]
+    assert networks.count((6, 200)) == 1
+    rows = [
+        {**unit, "exact": unit["width"] > 50, "submatrices": 10 * unit["width"]} for unit in units
+    ]
+    assert ["50", "0"] in [[line[1], line[4]] for line in spear_figure5.table(rows)]
+    figure = Figure()
+    spear_figure5.draw(rows, figure)
+    # The same network at the width of 200 on the left as at six layers on the right.
+    left, right = (dict(axis.lines[1].get_xydata()) for axis in figure.axes[2:])
+    assert left[200] == right[6] == 2000
+
+
+@pytest.mark.parametrize("size", [2, 3, 4])
+def test_a_direction_is_found_as_by_listing_all_submatrices(size):
+    generator = torch.Generator().manual_seed(size)
+    shape = (40, 7, size)
+    tossed = torch.rand(shape, generator=generator) < 0.5
+    gradients = torch.randn(shape, generator=generator, dtype=torch.float64) * tossed
+    found = spear_figure8.all_submatrices_find(gradients)
+    mixing = torch.randn(size, size, generator=generator, dtype=torch.float64)
+    listed = torch.zeros_like(found)
+    for number, gradient in enumerate(gradients):
+        for rows in combinations((gradient @ mixing), size - 1):
+            # The kernel, and what it makes of the factor: the gradient of one record, or not.
+            _, values, kernel = torch.linalg.svd(torch.stack(rows))
+            if values[-1] < 1e-9:
+                continue
+            column = mixing @ kernel[-1]
+            fitting = column.abs() > 1e-9
+            if fitting.sum() == 1:
+                listed[number, fitting.nonzero().item()] = True
+    assert torch.equal(found, listed)
+    assert found.any()
+    assert not found.all()
+
+
+def test_the_filter_rejects_a_direction_with_too_few_zeros():
+    gradient = torch.tensor([[[0.0, 1.0], [0.0, 1.0], [1.0, 0.0]]], dtype=torch.float64)
+    assert spear_figure8.all_submatrices_find(gradient, 1).tolist() == [[True, True]]
+    assert spear_figure8.all_submatrices_find(gradient, 2).tolist() == [[True, False]]
+
+
+@pytest.mark.parametrize("gradient", spear_figure8.STYLES)
+def test_counts_are_drawn_beside_the_formulas(gradient):
+    unit = {"gradient": gradient, "batch_size": 4, "width": 12}
+    scale = Scale(data="digits", seeds=30)
+    rows = spear_figure8.run(unit, scale, control())
+    assert rows == spear_figure8.run(unit, scale, control())
+    (row,) = rows
+    assert row["batches"] == 30 * (1 if gradient == "networks" else spear_figure8.TOSSES)
+    assert row["low"] <= row["failed"] / row["batches"] <= row["high"]
+    assert row["upper"] == failure_probability(4, 12)
+    line = spear_figure8.table([row, row | {"width": 40, "upper": 0.01}])
+    assert line[2][4 + list(spear_figure8.STYLES).index(gradient)].endswith("above the upper")
+    figure = Figure()
+    spear_figure8.draw(rows, figure)
+    assert len(figure.axes) == 1

@@ -38,6 +38,7 @@ class Client:
         seed: Of the batch and the network.
         one_class: Whether all records are of one class, that of number ``seed``.
         width: Neurons of each hidden layer.
+        hidden_layers: How many there are.
         training: Local training, or None for one gradient.
         defenses: What the client does to its gradients.
     """
@@ -47,6 +48,7 @@ class Client:
     seed: int
     one_class: bool = False
     width: int = WIDTH
+    hidden_layers: int = HIDDEN_LAYERS
     training: LocalTraining | None = None
     defenses: tuple[Defense, ...] = ()
 
@@ -60,7 +62,7 @@ class Client:
         )
         model = mlp(
             batch.inputs[0].numel(),
-            [self.width] * HIDDEN_LAYERS,
+            [self.width] * self.hidden_layers,
             max(source.classes, 2),
             seed=self.seed,
             dtype=torch.float64,
