@@ -133,7 +133,7 @@ class Preprocessing:
 
     def input_range(
         self, shape: Sequence[int]
-    ) -> tuple[Float[np.ndarray, ...], Float[np.ndarray, ...]] | None:
+    ) -> tuple[Float[np.ndarray, " ..."], Float[np.ndarray, " ..."]] | None:
         """Least and largest value that each entry of an input can have, if it is an image's.
 
         Args:

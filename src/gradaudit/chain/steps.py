@@ -38,8 +38,8 @@ class Affine:
     """
 
     name: str
-    weight: Float[Tensor, ...]
-    bias: Float[Tensor, ...] | None
+    weight: Float[Tensor, " ..."]
+    bias: Float[Tensor, " ..."] | None
     input_shape: tuple[int, ...]
     layer_shape: tuple[int, ...]
     weight_name: str

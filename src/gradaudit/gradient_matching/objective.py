@@ -10,7 +10,7 @@ from torch import Tensor
 
 
 def squared_distance(
-    found: Mapping[str, Float[Tensor, "r ..."]], observed: Mapping[str, Float[Tensor, ...]]
+    found: Mapping[str, Float[Tensor, "r ..."]], observed: Mapping[str, Float[Tensor, " ..."]]
 ) -> Float[Tensor, " r"]:
     r"""Squared Euclidean distance of gradients, :math:`\sum_l \lVert g_l - g^*_l \rVert^2`.
 
@@ -30,7 +30,7 @@ def squared_distance(
 
 
 def cosine_distance(
-    found: Mapping[str, Float[Tensor, "r ..."]], observed: Mapping[str, Float[Tensor, ...]]
+    found: Mapping[str, Float[Tensor, "r ..."]], observed: Mapping[str, Float[Tensor, " ..."]]
 ) -> Float[Tensor, " r"]:
     r"""One minus the cosine of all layers' gradients as one vector; blind to their size.
 
@@ -52,7 +52,7 @@ def cosine_distance(
     return 1 - inner.sum(0) / (whole * sizes.sum(0).clamp(min=smallest).sqrt())
 
 
-def total_variation(images: Float[Tensor, "... c h w"]) -> Float[Tensor, ...]:
+def total_variation(images: Float[Tensor, "... c h w"]) -> Float[Tensor, " ..."]:
     r"""Mean absolute difference of neighbours, along rows plus along columns.
 
     Args:

@@ -40,11 +40,11 @@ class Target:
         loaded: The network with the update's weights.
     """
 
-    gradient: dict[str, Float[Tensor, ...]]
+    gradient: dict[str, Float[Tensor, " ..."]]
     loss: Loss
     input_shape: tuple[int, ...]
     outputs: int
-    box: tuple[Float[Tensor, ...], Float[Tensor, ...]] | None
+    box: tuple[Float[Tensor, " ..."], Float[Tensor, " ..."]] | None
     scale_known: bool
     observed_eps: float
     loaded: LoadedModel

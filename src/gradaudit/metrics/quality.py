@@ -24,7 +24,9 @@ SSIM_WINDOW = 7
 _LPIPS_BACKBONES = {"alex": "alexnet-owt-7be5be79.pth", "vgg": "vgg16-397923af.pth"}
 
 
-def psnr(record: Float[np.ndarray, ...], truth: Float[np.ndarray, ...], data_range: float) -> float:
+def psnr(
+    record: Float[np.ndarray, " ..."], truth: Float[np.ndarray, " ..."], data_range: float
+) -> float:
     """Peak signal-to-noise ratio: 10 log10(R^2 / MSE), in dB.
 
     The MSE is taken as at least (R * 2^-52)^2, the squared spacing of float64 at the range R: an

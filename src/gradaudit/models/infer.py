@@ -39,7 +39,7 @@ class _FlatLinear(nn.Linear):
         return super().forward(input.flatten(1))
 
 
-def infer_mlp(weights: Mapping[str, Float[Tensor, ...]]) -> InferredModel:
+def infer_mlp(weights: Mapping[str, Float[Tensor, " ..."]]) -> InferredModel:
     """Guess the ReLU network whose state dict these weights are.
 
     They must be a chain of matrices (m, n), each with or without a bias (m,), where every layer

@@ -43,7 +43,7 @@ class Loss:
         outputs: Float[Tensor, "b ..."],
         labels: Shaped[Tensor, "b ..."],
         reduction: str = "mean",
-    ) -> Float[Tensor, ...]:
+    ) -> Float[Tensor, " ..."]:
         """The loss of a batch.
 
         Args:

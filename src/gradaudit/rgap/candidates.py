@@ -24,7 +24,7 @@ class Candidate:
     """
 
     name: str
-    inputs: Float[Tensor, ...]
+    inputs: Float[Tensor, " ..."]
     label: int | None
     error: float
     layers: tuple[LayerSolution, ...]

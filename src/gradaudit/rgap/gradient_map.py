@@ -41,7 +41,7 @@ class GradientMap:
         """Entries of the observed gradient that are not zero."""
         return sum(int((g != 0).sum()) for g in self.observed.values())
 
-    def noise(self, name: str) -> Float[Tensor, ...]:
+    def noise(self, name: str) -> Float[Tensor, " ..."]:
         """Standard deviation of a tensor's entries."""
         return self._noise[name].expand_as(self.observed[name])
 
@@ -50,7 +50,7 @@ class GradientMap:
         outputs: Tensor = functional_call(self._loaded.module, self._loaded.tensors, (inputs,))
         return outputs
 
-    def gradient(self, inputs: Float[Tensor, "b ..."]) -> dict[str, Float[Tensor, ...]]:
+    def gradient(self, inputs: Float[Tensor, "b ..."]) -> dict[str, Float[Tensor, " ..."]]:
         """Of the mean loss, by parameter.
 
         Where the update is a multiple of it by an unknown learning rate, the multiple that fits
