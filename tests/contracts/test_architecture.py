@@ -15,9 +15,9 @@ PACKAGE = SOURCE / "gradaudit"
 # From the ground up. A part may import parts of lower levels, and nothing beside or above it.
 LEVELS = (
     ("errors", "version"),
-    ("options", "randomness", "decoding", "tensorfile", "budget", "solvers"),
-    ("preprocessing", "evidence", "engine"),
-    ("update", "truth", "result"),
+    ("options", "randomness", "decoding", "tensorfile", "budget", "memory", "threads", "solvers"),
+    ("preprocessing", "evidence", "hostile", "engine"),
+    ("update", "truth", "result", "npzfile"),
     ("theory",),
     ("data", "models", "metrics", "linear", "defenses"),
     ("chain", "noisy"),

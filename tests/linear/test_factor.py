@@ -3,8 +3,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from gradaudit.linear.factor import FULL_SVD_SIDE, factor_gradient
+from gradaudit.linear.factor import factor_gradient
 from gradaudit.linear.noise import effective_dtype, looks_independent, row_noise
+from gradaudit.linear.range_finder import FULL_SVD_SIDE
 from linear.planted import gaussian, plant, seeded
 
 DTYPES = [torch.float64, torch.float32, torch.float16, torch.bfloat16]

@@ -9,23 +9,25 @@ from jaxtyping import Float
 from torch import Tensor
 
 from gradaudit.evidence import Spectrum
-from gradaudit.linear.noise import effective_dtype, looks_independent, row_noise
+from gradaudit.linear.blocks import Lines, measure_lines, row_norms
+from gradaudit.linear.noise import effective_dtype, is_independent, line_noise
+from gradaudit.linear.range_finder import Decomposition, decompose
+from gradaudit.linear.remainder import Remainder
 from gradaudit.linear.tolerances import FLOAT64_EPS, GAP_RATIO, rounding_floor
 
-# Up to this many rows or columns a full SVD costs less than a second.
-FULL_SVD_SIDE = 512
 # A gap above rounding is believed, whatever lies below it, from here on: records that differ by
 # less than a thousandth of what they have in common are one for every purpose.
 BELIEVED_GAP = 1e3
-FIRST_SKETCH = 96
-OVERSAMPLING = 16
-# A random sketch shows the rounding of all columns in a few, and singular values to a factor of a
-# few: what lies within so many rounding floors is looked at in the second pass.
-ROUGH_FLOORS = 30.0
 # Squares of anything smaller, in float64, are zero.
 SMALLEST_ENTRY = 1e-150
 # Singular values kept for the report; the rest of a large spectrum is noise anyway.
 REPORTED_VALUES = 4096
+# A gradient of more entries (half a gibibyte in float64) is worked on in blocks, not copied.
+WIDE_ENTRIES = 1 << 26
+# Copies in float64 that an audit makes of a smaller one, at most; the network's are most of them.
+WIDE_COPIES = 10
+# Vectors kept of a streamed gradient in which no rank stands out: records above noise, if any.
+KEPT_WITHOUT_GAP = 1024
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +44,7 @@ class Factors:
             R and, where R leaves little to measure, from the observed dtype's rounding.
         column_noise: The same for each column.
         spectrum: The decision about b.
+        streamed: Whether the gradient is too large for copies of it, and its weights with it.
     """
 
     left: Float[Tensor, "m b"]
@@ -50,6 +53,7 @@ class Factors:
     row_noise: Float[Tensor, " m"]
     column_noise: Float[Tensor, " n"]
     spectrum: Spectrum
+    streamed: bool = False
 
     @property
     def rank(self) -> int:
@@ -68,6 +72,7 @@ def factor_gradient(
     generator: torch.Generator,
     output_layer: bool = False,
     weight: Float[Tensor, "m n"] | None = None,
+    memory: int | None = None,
 ) -> Factors:
     """Factor a weight gradient and decide its numerical rank.
 
@@ -77,13 +82,18 @@ def factor_gradient(
 
     Args:
         gradient: As observed, in its observed dtype.
-        generator: For the range finder that large gradients take; on the gradient's device.
+        generator: For the range finder that large gradients take; computations are on its device.
         output_layer: Whether rows may sum to zero as a softmax makes them, which takes one rank.
         weight: The weights, if the gradient is a difference of them and carries their rounding;
             decides nothing, but spares a large one the full decomposition of that rounding.
+        memory: Bytes that may be taken beside the gradient. One whose copies would take more is
+            worked on in blocks; by default, one of more than 2**26 entries.
 
     Returns:
         The factors at the decided rank.
+
+    Raises:
+        InputError: Not even what is held beside the blocks fits into the memory.
 
     Source:
         SPEAR (arXiv 2403.03945), Theorems 3.1 and 3.2. The gap test is ours.
@@ -94,61 +104,98 @@ def factor_gradient(
         >>> factor_gradient(low, generator=g).rank
         4
     """
-    matrix = gradient.to(torch.float64)
-    limit = _largest_possible_rank(matrix, output_layer)
-    if limit == 0 or float(matrix.abs().max()) < SMALLEST_ENTRY:
-        return _empty(matrix)
+    streamed = is_streamed(gradient, memory)
+    matrix = gradient if streamed else gradient.to(generator.device, torch.float64)
+    lines = measure_lines(matrix, generator.device)
+    limit = _largest_possible_rank(lines, output_layer)
+    if limit == 0 or lines.largest < SMALLEST_ENTRY:
+        return _empty(lines, streamed)
     dtype = effective_dtype(gradient)
-    floor_of = _FloorRule(dtype, float(matrix.norm(dim=1).max()), float(matrix.norm(dim=0).max()))
-    if min(matrix.shape) <= FULL_SVD_SIDE:
-        left, values, right = _svd(matrix)
-    else:
-        left, values, right = _sketched_svd(
-            matrix, floor_of, generator, rounding_of_weights(weight)
-        )
-    floor = floor_of(float(values[0]))
-    rank, threshold, ratio, has_gap, words = _decide(values, floor, limit)
-    rest = matrix - (left[:, :rank] * values[:rank]) @ right[:, :rank].T
-    doubtful = has_gap and threshold > floor and (ratio or 0.0) < BELIEVED_GAP
-    if doubtful and not looks_independent(matrix, rest, rank):
-        rank, threshold, ratio, has_gap, words = _decide(values, floor, limit, noise=False)
-        rest = matrix - (left[:, :rank] * values[:rank]) @ right[:, :rank].T
-    left, kept, right = left[:, :rank], values[:rank], right[:, :rank]
-    spectrum = Spectrum(
-        singular_values=tuple(values[:REPORTED_VALUES].tolist()),
-        numerical_rank=rank,
-        threshold=threshold,
-        gap_ratio=ratio,
-        has_gap=has_gap,
-        largest_possible_rank=limit,
-        noise_level=float(rest.square().mean().sqrt()),
-        explanation=words,
+    floor_of = _FloorRule(
+        dtype,
+        float(lines.row_energies.max().sqrt()),
+        float(lines.column_energies.max().sqrt()),
+        rounding_of_weights(weight),
     )
+    found = decompose(matrix, floor_of.least, generator, streamed=streamed, memory=memory)
+    floor = max(floor_of(float(found.values[0])), found.lost)
+    decision = _decide(found.values, floor, limit)
+    (left, kept, right), rest = _split(matrix, found, decision)
+    doubtful = decision.has_gap and decision.threshold > floor
+    if doubtful and (decision.ratio or 0.0) < BELIEVED_GAP:
+        rank = decision.rank
+        if not is_independent(lines, rest, rank):
+            decision = _decide(found.values, floor, limit, noise=False)
+            (left, kept, right), rest = _split(matrix, found, decision)
+    spectrum = Spectrum(
+        singular_values=tuple(found.values[:REPORTED_VALUES].tolist()),
+        numerical_rank=decision.rank,
+        threshold=decision.threshold,
+        gap_ratio=decision.ratio,
+        has_gap=decision.has_gap,
+        largest_possible_rank=limit,
+        noise_level=(rest.energy / matrix.numel()) ** 0.5,
+        explanation=decision.words + _lost(found),
+    )
+    rows, columns = matrix.shape
     return Factors(
         left,
         kept,
         right,
-        row_noise=row_noise(matrix, rest, rank, dtype),
-        column_noise=row_noise(matrix.T, rest.T, rank, dtype),
+        row_noise=line_noise(lines.row_energies, rest.rows, columns, len(kept), dtype),
+        column_noise=line_noise(lines.column_energies, rest.columns, rows, len(kept), dtype),
         spectrum=spectrum,
+        streamed=streamed,
     )
 
 
-def _largest_possible_rank(matrix: Tensor, output_layer: bool) -> int:
+def is_streamed(matrix: Float[Tensor, "m n"], memory: int | None) -> bool:
+    """Whether a gradient is worked on in blocks rather than copied.
+
+    By default its size decides, not the memory of the machine, so that a result depends on neither.
+
+    Args:
+        matrix: The gradient.
+        memory: Bytes that may be taken beside it, or None for the default.
+
+    Example:
+        >>> is_streamed(torch.zeros(10, 10), None), is_streamed(torch.zeros(10, 10), 100)
+        (False, True)
+    """
+    if memory is None:
+        return matrix.numel() > WIDE_ENTRIES
+    return matrix.numel() * 8 * WIDE_COPIES > memory
+
+
+def _largest_possible_rank(lines: Lines, output_layer: bool) -> int:
     """The rank that no batch can exceed here: live rows and columns, less the softmax's one."""
-    live_rows = int((matrix != 0).any(1).sum())
-    live_columns = int((matrix != 0).any(0).sum())
+    live_rows, live_columns = int(lines.live_rows.sum()), int(lines.live_columns.sum())
     limit = min(live_rows, live_columns)
     if output_layer and live_rows > 1 and live_rows <= live_columns:
-        sums = matrix.sum(0).abs().max()
-        if float(sums) <= 1e-3 * float(matrix.abs().max()) * live_rows**0.5:
+        sums = float(lines.column_sums.abs().max())
+        if sums <= 1e-3 * lines.largest * live_rows**0.5:
             limit = min(limit, live_rows - 1)
     return limit
 
 
-def _svd(matrix: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    left, values, right = torch.linalg.svd(matrix, full_matrices=False)
-    return left, values, right.T
+def _split(
+    matrix: Tensor, found: Decomposition, decision: _Decision
+) -> tuple[tuple[Tensor, Tensor, Tensor], Remainder]:
+    """The leading factors and what they leave."""
+    rank = decision.rank
+    if found.lost and not decision.has_gap:
+        rank = min(rank, KEPT_WITHOUT_GAP)
+    left, values, right = found.leading(rank)
+    return (left, values, right), Remainder(matrix, left * values, right.T)
+
+
+def _lost(found: Decomposition) -> str:
+    if not found.lost:
+        return ""
+    return (
+        f" Found from the gradient's Gram matrix, in which values below {found.lost:.2g} are lost: "
+        "the gradient is too large to be copied."
+    )
 
 
 @dataclass(frozen=True)
@@ -156,54 +203,26 @@ class _FloorRule:
     dtype: torch.dtype
     largest_row: float
     largest_column: float
+    of_weights: float
 
     def __call__(self, largest: float) -> float:
         return rounding_floor(self.dtype, largest, self.largest_row, self.largest_column)
 
-
-def _sketched_svd(
-    matrix: Tensor, floor_of: _FloorRule, generator: torch.Generator, rounding: float
-) -> tuple[Tensor, Tensor, Tensor]:
-    """SVD by a range finder whose size doubles until the gradient is exhausted to rounding.
-
-    A gradient of rank b is captured by any sketch of more than b columns exactly, up to rounding,
-    so that nothing is approximated; a full-rank (noisy) one ends in the full SVD. Errors that the
-    rounding of weights leaves below a sketch turn its vectors by the cube of their relative size,
-    as they themselves do in proportion.
-    """
-
-    def floor(largest: Tensor) -> float:
-        return max(floor_of(float(largest)), rounding)
-
-    columns, side = matrix.shape[1], min(matrix.shape) // 3
-    sketch, size = matrix[:, :0], FIRST_SKETCH
-    while size <= side:
-        test = torch.randn(
-            columns,
-            size - sketch.shape[1],
-            generator=generator,
-            dtype=matrix.dtype,
-            device=matrix.device,
-        )
-        sketch = torch.cat([sketch, matrix @ test], dim=1)
-        basis, triangle = torch.linalg.qr(sketch)
-        turned, rough, _ = torch.linalg.svd(triangle)
-        rough = rough / size**0.5
-        seen = int((rough > ROUGH_FLOORS * floor(rough[0])).sum())
-        if seen + OVERSAMPLING <= size or 2 * size > side:
-            kept = min(seen + 2 * OVERSAMPLING, size)
-            # A second pass straightens the directions that the first one saw weakly.
-            basis = torch.linalg.qr(matrix @ (matrix.T @ (basis @ turned[:, :kept]))).Q
-            inner, values, right = _svd(basis.T @ matrix)
-            if bool((values[kept - OVERSAMPLING :] <= floor(values[0])).all()):
-                return basis @ inner, values, right
-        size *= 2
-    return _svd(matrix)
+    def least(self, largest: float) -> float:
+        """What a decomposition need not go below."""
+        return max(self(largest), self.of_weights)
 
 
-def _decide(
-    values: Tensor, floor: float, limit: int, *, noise: bool = True
-) -> tuple[int, float, float | None, bool, str]:
+@dataclass(frozen=True)
+class _Decision:
+    rank: int
+    threshold: float
+    ratio: float | None
+    has_gap: bool
+    words: str
+
+
+def _decide(values: Tensor, floor: float, limit: int, *, noise: bool = True) -> _Decision:
     """Rank, threshold, gap ratio, whether there is a gap, and the decision in words."""
     series = values.tolist()
     above = sum(value > floor for value in series)
@@ -211,7 +230,7 @@ def _decide(
     ratio = series[above - 1] / following
     # A sketch that did not go down to rounding shows no gap there.
     if above < min(limit, len(series)) and ratio >= GAP_RATIO:
-        return (
+        return _Decision(
             above,
             floor,
             ratio,
@@ -225,7 +244,7 @@ def _decide(
     ]
     if noise and ratios and max(ratios) >= GAP_RATIO:
         rank = ratios.index(max(ratios)) + 1
-        return (
+        return _Decision(
             rank,
             series[rank],
             ratios[rank - 1],
@@ -242,7 +261,7 @@ def _decide(
         )
     else:
         words += f"; below the widest gap ({widest:.1f}-fold) lies more than independent noise."
-    return rank, floor, None, False, words
+    return _Decision(rank, floor, None, False, words)
 
 
 def rounding_of_weights(weight: Tensor | None) -> float:
@@ -257,18 +276,19 @@ def rounding_of_weights(weight: Tensor | None) -> float:
     """
     if weight is None:
         return 0.0
-    rows, columns = (float(weight.double().norm(dim=axis).max()) for axis in (1, 0))
+    rows, columns = (float(row_norms(side).max()) for side in (weight, weight.T))
     return rounding_floor(weight.dtype, 0.0, rows, columns)
 
 
-def _empty(matrix: Tensor) -> Factors:
-    rows, columns = matrix.shape
+def _empty(lines: Lines, streamed: bool) -> Factors:
+    rows, columns = lines.row_energies, lines.column_energies
     spectrum = Spectrum((), 0, 0.0, None, False, 0, 0.0, "The gradient is zero in every entry.")
     return Factors(
-        matrix.new_zeros(rows, 0),
-        matrix.new_zeros(0),
-        matrix.new_zeros(columns, 0),
-        matrix.new_zeros(rows),
-        matrix.new_zeros(columns),
+        rows.new_zeros(len(rows), 0),
+        rows.new_zeros(0),
+        rows.new_zeros(len(columns), 0),
+        torch.zeros_like(rows),
+        torch.zeros_like(columns),
         spectrum,
+        streamed,
     )

@@ -6,6 +6,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from gradaudit.linear.blocks import BLOCK_ENTRIES, Lines, measure_lines
+from gradaudit.linear.remainder import Remainder
+
 # Root mean square of the rounding of entries, relative to their size and the dtype's eps: uniform
 # within half a step, a step being between eps / 2 and eps of the value.
 ENTRY_ROUNDING = 0.2
@@ -24,6 +27,8 @@ UNIFORM_SPREAD = 4.0
 PROPORTIONAL_SPREAD = 20.0
 # The coarsest rounding that explains noise in proportion to the entries: bfloat16's, thrice.
 PROPORTIONAL_LEVEL = 2.0**-7
+# Rows and columns are brought to equal strength in turns, so often.
+BALANCING_ROUNDS = 3
 
 
 def effective_dtype(gradient: Float[Tensor, "m n"]) -> torch.dtype:
@@ -42,9 +47,18 @@ def effective_dtype(gradient: Float[Tensor, "m n"]) -> torch.dtype:
     observed = gradient.dtype
     for candidate in (torch.bfloat16, torch.float16, torch.float32):
         coarser = torch.finfo(candidate).eps > torch.finfo(observed).eps
-        if coarser and bool((gradient.to(candidate).to(observed) == gradient).all()):
+        if coarser and _holds(gradient, candidate):
             return candidate
     return observed
+
+
+def _holds(matrix: Tensor, dtype: torch.dtype) -> bool:
+    """Whether a type holds every entry; the first block that does not ends it."""
+    step = max(1, BLOCK_ENTRIES // max(1, matrix[:1].numel()))
+    return all(
+        bool((block.to(dtype).to(block.dtype) == block).all())
+        for block in torch.split(matrix, step)
+    )
 
 
 def row_noise(
@@ -63,17 +77,42 @@ def row_noise(
         >>> bool((row_noise(ones, 0 * ones, 1, torch.float32) > 0).all())
         True
     """
-    rows, columns = matrix.shape
+    lines = measure_lines(matrix)
+    left = Remainder.formed(rest)
+    return line_noise(lines.row_energies, left.rows, matrix.shape[1], rank, dtype)
+
+
+def line_noise(
+    energies: Float[Tensor, " m"],
+    rest: Float[Tensor, " m"],
+    entries: int,
+    rank: int,
+    dtype: torch.dtype,
+) -> Float[Tensor, " m"]:
+    """The same from squared norms, of rows or of columns.
+
+    Args:
+        energies: Of the gradient's rows.
+        rest: Of the same rows of what the leading rank leaves.
+        entries: In a row.
+        rank: That rank.
+        dtype: In which the gradient was observed.
+
+    Example:
+        >>> ones = torch.ones(3, dtype=torch.float64)
+        >>> bool((line_noise(4 * ones, 0 * ones, 4, 1, torch.float32) > 0).all())
+        True
+    """
     # The rank removed takes its share of the noise with it.
-    freedom = columns - rank
-    whole = (rows - rank) * freedom
-    size = matrix.square().mean(1)
+    freedom = entries - rank
+    whole = (len(energies) - rank) * freedom
+    size = energies / entries
     relative = (ENTRY_ROUNDING * torch.finfo(dtype).eps) ** 2
     if whole > 0:
-        measured = rest.square().sum() / whole / size.mean()
+        measured = rest.sum() / whole / size.mean()
         relative = max(relative, float(measured))
     prior = relative * size
-    return ((rest.square().sum(1) + PRIOR_ENTRIES * prior) / (freedom + PRIOR_ENTRIES)).sqrt()
+    return ((rest + PRIOR_ENTRIES * prior) / (freedom + PRIOR_ENTRIES)).sqrt()
 
 
 def looks_independent(matrix: Float[Tensor, "m n"], rest: Float[Tensor, "m n"], rank: int) -> bool:
@@ -102,38 +141,60 @@ def looks_independent(matrix: Float[Tensor, "m n"], rest: Float[Tensor, "m n"], 
         >>> looks_independent(column @ row + noise, noise * row, 1)
         False
     """
-    live_rows, live_columns = (matrix != 0).any(1), (matrix != 0).any(0)
-    matrix, rest = matrix[live_rows][:, live_columns], rest[live_rows][:, live_columns]
-    rows, columns = rest.shape
-    if min(rows, columns) <= rank or not bool(rest.any()):
+    return is_independent(measure_lines(matrix), Remainder.formed(rest), rank)
+
+
+def is_independent(lines: Lines, rest: Remainder, rank: int) -> bool:
+    """The same of a remainder that need not be formed.
+
+    Args:
+        lines: Of the gradient.
+        rest: The gradient less its leading rank.
+        rank: That rank.
+
+    Example:
+        >>> g = torch.Generator().manual_seed(0)
+        >>> noise = torch.randn(40, 30, generator=g, dtype=torch.float64)
+        >>> is_independent(measure_lines(noise), Remainder.formed(noise), 0)
+        True
+    """
+    live_rows, live_columns = lines.live_rows, lines.live_columns
+    by_row, by_column = rest.rows[live_rows], rest.columns[live_columns]
+    rows, columns = len(by_row), len(by_column)
+    if min(rows, columns) <= rank or not bool(by_row.any()):
         return True
-    level = rest.square().mean().sqrt()
+    level = (by_row.sum() / (rows * columns)).sqrt()
     edge = ((rows - rank) ** 0.5 + (columns - rank) ** 0.5) / (
         (rows - rank) * (columns - rank) / (rows * columns)
     ) ** 0.5
-    uniform = max(_spread(rest.square().sum(1), columns), _spread(rest.square().sum(0), rows))
-    if uniform <= UNIFORM_SPREAD and _norm(rest) <= WHITE_EDGE * level * edge:
+    uniform = max(_spread(by_row, columns), _spread(by_column, rows))
+    if uniform <= UNIFORM_SPREAD and rest.spectral_norm() <= WHITE_EDGE * level * edge:
         return True
-    entries = matrix.square()
-    by_row = rest.square().sum(1) / entries.sum(1)
-    by_column = rest.square().sum(0) / entries.sum(0)
-    proportional = max(_spread(by_row, columns), _spread(by_column, rows))
-    if proportional <= PROPORTIONAL_SPREAD and level <= PROPORTIONAL_LEVEL * entries.mean().sqrt():
+    row_sizes, column_sizes = lines.row_energies[live_rows], lines.column_energies[live_columns]
+    proportional = max(
+        _spread(by_row / row_sizes, columns), _spread(by_column / column_sizes, rows)
+    )
+    size = (row_sizes.sum() / (rows * columns)).sqrt()
+    if proportional <= PROPORTIONAL_SPREAD and level <= PROPORTIONAL_LEVEL * size:
         return True
     if min(rows, columns) < BALANCED_SIDE:
         return False
-    balanced = rest
-    for _ in range(3):
-        for axis in (1, 0):
-            scale = balanced.square().mean(axis, keepdim=True).sqrt()
-            balanced = balanced / torch.where(scale > 0, scale, 1.0)
-    return _norm(balanced) <= BALANCED_EDGE * (rows**0.5 + columns**0.5)
+    balanced = rest.scaled(live_rows.to(by_row), live_columns.to(by_row))
+    for _ in range(BALANCING_ROUNDS):
+        balanced = balanced.scaled(
+            _inverse_root(balanced.rows / columns), torch.ones_like(balanced.columns)
+        )
+        balanced = balanced.scaled(
+            torch.ones_like(balanced.rows), _inverse_root(balanced.columns / rows)
+        )
+    return balanced.spectral_norm() <= BALANCED_EDGE * (rows**0.5 + columns**0.5)
+
+
+def _inverse_root(energies: Float[Tensor, " k"]) -> Float[Tensor, " k"]:
+    """What scales lines to unit strength; 1 for those without any."""
+    return torch.where(energies > 0, energies, 1.0).rsqrt()
 
 
 def _spread(energies: Float[Tensor, " k"], terms: int) -> float:
     """Variance of energies relative to their mean, over a chi-square's of so many terms."""
     return float(energies.var(correction=0) / energies.mean().square() * terms / 2)
-
-
-def _norm(matrix: Float[Tensor, "m n"]) -> float:
-    return float(torch.linalg.matrix_norm(matrix, ord=2))

@@ -1,0 +1,162 @@
+"""Large matrices, as they were observed, worked on in float64 a block of rows at a time.
+
+A matrix that is float64 already is used as it is. Any other is converted block by block, exactly,
+so that no second copy of it exists and every product is still one of float64.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+# Entries of a block: 32 MiB in float64, a few hundred rows of most layers.
+BLOCK_ENTRIES = 1 << 22
+
+
+@dataclass(frozen=True, eq=False)
+class Lines:
+    """What one pass over a matrix tells of its rows and columns, in float64.
+
+    Attributes:
+        row_energies: Squared norms of the rows.
+        column_energies: Of the columns.
+        column_sums: Sum of each column.
+        live_rows: Rows with an entry other than zero.
+        live_columns: The same of columns.
+        largest: Largest magnitude of an entry.
+    """
+
+    row_energies: Float[Tensor, " m"]
+    column_energies: Float[Tensor, " n"]
+    column_sums: Float[Tensor, " n"]
+    live_rows: Bool[Tensor, " m"]
+    live_columns: Bool[Tensor, " n"]
+    largest: float
+
+    @property
+    def energy(self) -> float:
+        """The squared Frobenius norm."""
+        return float(self.row_energies.sum())
+
+
+def row_blocks(
+    matrix: Float[Tensor, "m n"], place: torch.device | None = None
+) -> Iterator[tuple[slice, Float[Tensor, "k n"]]]:
+    """Yield the matrix in float64, a few rows at a time.
+
+    Args:
+        matrix: Any floating-point type.
+        place: Device of the blocks; the matrix's own by default.
+
+    Yields:
+        Which rows, and these.
+
+    Example:
+        >>> [block.tolist() for _, block in row_blocks(torch.ones(1, 2))]
+        [[[1.0, 1.0]]]
+    """
+    rows, columns = matrix.shape
+    step = max(1, BLOCK_ENTRIES // max(1, columns))
+    for start in range(0, rows, step):
+        which = slice(start, min(start + step, rows))
+        yield which, matrix[which].to(place or matrix.device, torch.float64)
+
+
+def measure_lines(matrix: Float[Tensor, "m n"], place: torch.device | None = None) -> Lines:
+    """Measure rows and columns in one pass.
+
+    Args:
+        matrix: Any floating-point type.
+        place: Where to compute.
+
+    Example:
+        >>> measure_lines(torch.tensor([[3.0, 4.0], [0.0, 0.0]])).row_energies.tolist()
+        [25.0, 0.0]
+    """
+    rows, columns = matrix.shape
+    like = torch.zeros((), dtype=torch.float64, device=place or matrix.device)
+    row_energies, live_rows = like.new_zeros(rows), like.new_zeros(rows, dtype=torch.bool)
+    column_energies, column_sums = like.new_zeros(columns), like.new_zeros(columns)
+    live_columns, largest = like.new_zeros(columns, dtype=torch.bool), like
+    for which, block in row_blocks(matrix, place):
+        column_sums += block.sum(0)
+        live = block != 0
+        live_rows[which] = live.any(1)
+        live_columns |= live.any(0)
+        largest = largest.maximum(torch.linalg.vector_norm(block, torch.inf))
+        squares = block.square()
+        row_energies[which] = squares.sum(1)
+        column_energies += squares.sum(0)
+    return Lines(
+        row_energies, column_energies, column_sums, live_rows, live_columns, float(largest)
+    )
+
+
+def times(matrix: Float[Tensor, "m n"], right: Float[Tensor, "n ..."]) -> Float[Tensor, "m ..."]:
+    """The product in float64, on the device of the second factor.
+
+    Example:
+        >>> times(torch.ones(2, 3), torch.ones(3).double()).tolist()
+        [3.0, 3.0]
+    """
+    if is_ready(matrix, right):
+        return matrix @ right
+    product = right.new_empty(len(matrix), *right.shape[1:])
+    for which, block in row_blocks(matrix, right.device):
+        product[which] = block @ right
+    return product
+
+
+def transposed_times(
+    matrix: Float[Tensor, "m n"], right: Float[Tensor, "m k"]
+) -> Float[Tensor, "n k"]:
+    """The product with the transposed matrix in float64, on the second factor's device.
+
+    Example:
+        >>> transposed_times(torch.ones(2, 3), torch.ones(2, 1).double()).tolist()
+        [[2.0], [2.0], [2.0]]
+    """
+    if is_ready(matrix, right):
+        return matrix.T @ right
+    product = right.new_zeros(matrix.shape[1], right.shape[1])
+    for which, block in row_blocks(matrix, right.device):
+        product.addmm_(block.T, right[which])
+    return product
+
+
+def row_norms(matrix: Float[Tensor, "m n"]) -> Float[Tensor, " m"]:
+    """Euclidean norms of the rows, in float64.
+
+    Example:
+        >>> row_norms(torch.tensor([[3.0, 4.0]])).tolist()
+        [5.0]
+    """
+    if matrix.dtype == torch.float64:
+        return matrix.norm(dim=1)
+    return torch.linalg.vector_norm(matrix, dim=1, dtype=torch.float64)
+
+
+def live_lines(matrix: Float[Tensor, "m n"]) -> tuple[Bool[Tensor, " m"], Bool[Tensor, " n"]]:
+    """Rows and columns that are not zero throughout.
+
+    Example:
+        >>> live_lines(torch.tensor([[0.0, 1.0], [0.0, 0.0]]))
+        (tensor([ True, False]), tensor([False,  True]))
+    """
+    rows = matrix.new_zeros(len(matrix), dtype=torch.bool)
+    columns = matrix.new_zeros(matrix.shape[1], dtype=torch.bool)
+    step = max(1, BLOCK_ENTRIES // max(1, matrix.shape[1]))
+    for start in range(0, len(matrix), step):
+        live = matrix[start : start + step] != 0
+        rows[start : start + step] = live.any(1)
+        columns |= live.any(0)
+    return rows, columns
+
+
+def is_ready(matrix: Tensor, other: Tensor) -> bool:
+    """Whether a product of the two needs no conversion."""
+    return matrix.dtype == torch.float64 and matrix.device == other.device

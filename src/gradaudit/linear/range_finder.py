@@ -1,0 +1,192 @@
+"""Decompositions of a gradient: whole, by a range finder, or by a Gram matrix.
+
+The last two hold a few thin matrices beside the gradient, whatever its size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from gradaudit.linear.blocks import BLOCK_ENTRIES, is_ready, row_blocks, times, transposed_times
+from gradaudit.linear.tolerances import FLOAT64_EPS
+from gradaudit.memory import check_memory
+
+# Up to this many rows or columns a full SVD costs less than a second.
+FULL_SVD_SIDE = 512
+FIRST_SKETCH = 96
+OVERSAMPLING = 16
+# A random sketch shows the rounding of all columns in a few, and singular values to a factor of a
+# few: what lies within so many rounding floors is looked at in the second pass.
+ROUGH_FLOORS = 30.0
+# A Gram matrix holds squares of singular values to the rounding of the largest square: what is
+# smaller than so many roots of a rounding of the largest value is lost in it.
+GRAM_ROUNDINGS = 4.0
+# Thin matrices of m and of n rows that a sketch holds at most, blocks of the gradient beside them,
+# and copies of a Gram matrix while its eigenvectors are found.
+THIN_COPIES, BLOCKS, GRAM_COPIES = 5, 4, 5
+
+
+@dataclass(frozen=True, eq=False)
+class Decomposition:
+    """Singular values and the vectors of the leading ones.
+
+    Attributes:
+        values: All that are known, descending.
+        lost: Values below this are not known; 0 where all are exact to rounding.
+        leading: Gives (U, S, V) of the leading ones, so many.
+    """
+
+    values: Float[Tensor, " k"]
+    lost: float
+    leading: Callable[[int], tuple[Tensor, Tensor, Tensor]]
+
+
+def decompose(
+    matrix: Float[Tensor, "m n"],
+    floor_of: Callable[[float], float],
+    generator: torch.Generator,
+    *,
+    streamed: bool,
+    memory: int | None = None,
+) -> Decomposition:
+    """Find the singular values that stand above a floor, and those just below it.
+
+    Args:
+        matrix: As observed if it is streamed, else in float64.
+        floor_of: The floor, given the largest singular value.
+        generator: For the range finder; computations are on its device.
+        streamed: Whether no copy of the matrix may be made.
+        memory: Bytes that may be taken beside a streamed matrix; None for what is available.
+
+    Raises:
+        InputError: A streamed matrix needs more.
+
+    Example:
+        >>> g = torch.Generator().manual_seed(0)
+        >>> matrix = torch.diag(torch.tensor([3.0, 2.0, 0.0]).double())
+        >>> found = decompose(matrix, lambda largest: 1e-12, g, streamed=False)
+        >>> [round(value, 9) for value in found.values.tolist()]
+        [3.0, 2.0, 0.0]
+    """
+    if streamed or min(matrix.shape) > FULL_SVD_SIDE:
+        found = _sketched(matrix, floor_of, generator, _Room(matrix, streamed, memory))
+        if found is not None:
+            return found
+    if streamed:
+        return _by_gram_matrix(matrix, generator.device, _Room(matrix, streamed, memory))
+    return _known(*_svd(matrix))
+
+
+def sketch_bytes(shape: tuple[int, int], size: int) -> int:
+    """Bytes that a range finder of so many vectors takes beside a streamed matrix.
+
+    Example:
+        >>> sketch_bytes((16_000, 150_528), 96) < 2**30
+        True
+    """
+    return 8 * (THIN_COPIES * sum(shape) * size + BLOCKS * BLOCK_ENTRIES)
+
+
+def _known(left: Tensor, values: Tensor, right: Tensor) -> Decomposition:
+    return Decomposition(values, 0.0, lambda k: (left[:, :k], values[:k], right[:, :k]))
+
+
+def _svd(matrix: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    left, values, right = torch.linalg.svd(matrix, full_matrices=False)
+    return left, values, right.T
+
+
+@dataclass(frozen=True)
+class _Room:
+    """Refuses what does not fit beside a streamed matrix; a whole one has been copied already."""
+
+    matrix: Tensor
+    streamed: bool
+    memory: int | None
+
+    def check(self, needed: int, how: str) -> None:
+        if self.streamed:
+            rows, columns = self.matrix.shape
+            what = f"a gradient of {rows:,} x {columns:,}, factored by {how}"
+            check_memory(what, needed, self.memory)
+
+
+def _sketched(
+    matrix: Tensor, floor_of: Callable[[float], float], generator: torch.Generator, room: _Room
+) -> Decomposition | None:
+    """SVD by a range finder whose size doubles until the gradient is exhausted to rounding.
+
+    A gradient of rank b is captured by any sketch of more than b columns exactly, up to rounding,
+    so that nothing is approximated; a full-rank (noisy) one never is: None. Errors that the
+    rounding of weights leaves below a sketch turn its vectors by the cube of their relative size,
+    as they themselves do in proportion.
+    """
+    (rows, columns), side = matrix.shape, min(matrix.shape) // 3
+    place = generator.device
+    sketch = torch.empty(rows, 0, dtype=torch.float64, device=place)
+    size = FIRST_SKETCH
+    while size <= side:
+        room.check(sketch_bytes((rows, columns), size), f"a sketch of {size}")
+        test = torch.randn(
+            columns,
+            size - sketch.shape[1],
+            generator=generator,
+            dtype=torch.float64,
+            device=place,
+        )
+        sketch = torch.cat([sketch, times(matrix, test)], dim=1)
+        del test
+        basis, triangle = torch.linalg.qr(sketch)
+        turned, rough, _ = torch.linalg.svd(triangle)
+        rough = rough / size**0.5
+        seen = int((rough > ROUGH_FLOORS * floor_of(float(rough[0]))).sum())
+        if seen + OVERSAMPLING <= size or 2 * size > side:
+            kept = min(seen + 2 * OVERSAMPLING, size)
+            found = _straightened(matrix, basis @ turned[:, :kept])
+            tail = found.values[kept - OVERSAMPLING :]
+            if bool((tail <= floor_of(float(found.values[0]))).all()):
+                return found
+        size *= 2
+    return None
+
+
+def _straightened(matrix: Tensor, vectors: Tensor) -> Decomposition:
+    """The SVD within a span that a second pass straightens where it was seen weakly."""
+    basis = torch.linalg.qr(times(matrix, transposed_times(matrix, vectors))).Q
+    inside = basis.T @ matrix if is_ready(matrix, basis) else transposed_times(matrix, basis).T
+    inner, values, right = _svd(inside)
+    return _known(basis @ inner, values, right)
+
+
+def _by_gram_matrix(matrix: Tensor, place: torch.device, room: _Room) -> Decomposition:
+    """All singular values as roots of the eigenvalues of G G^T or G^T G, the smaller of the two.
+
+    Values below a root of float64's rounding are lost. Vectors are straightened by a second pass.
+    """
+    wide = matrix.shape[0] <= matrix.shape[1]
+    side = min(matrix.shape)
+    room.check(8 * (GRAM_COPIES * side**2 + BLOCKS * BLOCK_ENTRIES), "its Gram matrix")
+    gram = torch.zeros(side, side, dtype=torch.float64, device=place)
+    if wide:
+        for block in torch.split(matrix, max(1, BLOCK_ENTRIES // side), dim=1):
+            part = block.to(place, torch.float64)
+            gram.addmm_(part, part.T)
+    else:
+        for _, part in row_blocks(matrix, place):
+            gram.addmm_(part.T, part)
+    squares, vectors = torch.linalg.eigh(gram)
+    values = squares.flip(0).clamp(min=0).sqrt()
+
+    def leading(rank: int) -> tuple[Tensor, Tensor, Tensor]:
+        kept = min(rank + OVERSAMPLING, side)
+        room.check(sketch_bytes((matrix.shape[0], matrix.shape[1]), kept), f"a basis of {kept}")
+        start = vectors[:, side - kept :].flip(1)
+        start = start if wide else times(matrix, start.contiguous())
+        return _straightened(matrix, start.contiguous()).leading(rank)
+
+    return Decomposition(values, GRAM_ROUNDINGS * FLOAT64_EPS**0.5 * float(values[0]), leading)
