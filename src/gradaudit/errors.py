@@ -5,6 +5,9 @@ from __future__ import annotations
 import importlib
 from types import ModuleType
 
+# A line that a person still reads; a name in a file may be a megabyte. The end has the remedy.
+_LONGEST, _END = 1_500, 500
+
 
 class GradauditError(Exception):
     """Base of every error this package raises on purpose; its text is one line."""
@@ -34,7 +37,10 @@ class InputError(GradauditError, ValueError):
             text += f"; {remedy}"
         text = " ".join(text.split())
         # Names in hostile files may hold terminal control sequences.
-        super().__init__("".join(c if c.isprintable() else ascii(c)[1:-1] for c in text))
+        text = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+        if len(text) > _LONGEST:
+            text = f"{text[: _LONGEST - _END]} ... {text[-_END:]}"
+        super().__init__(text)
 
     def __reduce__(self) -> tuple[type[InputError], tuple[str, str, str, str]]:
         return type(self), (self.argument, self.found, self.expected, self.remedy)

@@ -18,6 +18,9 @@ from gradaudit.errors import InputError
 # Larger files are refused before anything is read; an ImageNet-sized layer of width 16,000 is
 # 9.6 GB in float32, and an update holds two of those.
 MAX_FILE_BYTES = 64 * 2**30
+# Weights and gradient of the deepest models have some thousands of tensors each. One costs about
+# a kilobyte, however few numbers it holds, and its entry in a file as little as 60 bytes.
+MAX_TENSORS = 100_000
 
 
 @contextmanager
@@ -143,11 +146,35 @@ def read_tensors(path: str | Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     try:
         with safe_open(path, framework="pt") as stream:
             metadata = dict(stream.metadata() or {})
-            return {name: stream.get_tensor(name) for name in stream.keys()}, metadata  # noqa: SIM118
+            names = list(stream.keys())
+            check_count(path, len(names))
+            return {name: stream.get_tensor(name) for name in names}, metadata
+    except InputError:
+        raise
     except (SafetensorError, ValueError, RuntimeError, OSError, MemoryError) as error:
         raise InputError(
             str(path), f"an unreadable file ({error})", "a safetensors file"
         ) from error
+
+
+def check_count(path: str | Path, number: int) -> None:
+    """Refuse a file of so many tensors that reading it would take minutes, or all memory.
+
+    Args:
+        path: The file, for the message.
+        number: Of its tensors.
+
+    Raises:
+        InputError: There are more than `MAX_TENSORS`.
+
+    Example:
+        >>> check_count("update.npz", 200_000)
+        Traceback (most recent call last):
+        gradaudit.errors.InputError: update.npz: found 200,000 tensors, expected at most 100,000...
+    """
+    if number > MAX_TENSORS:
+        remedy = "save only the layers to be audited"
+        raise InputError(str(path), f"{number:,} tensors", f"at most {MAX_TENSORS:,}", remedy)
 
 
 def is_safetensors(head: bytes) -> bool:

@@ -101,7 +101,7 @@ def test_bad_npz_files(tmp_path):
     np.savez(path, images=np.zeros((2, 3, 3), np.uint8), labels=np.zeros(2, int))
     whole = path.read_bytes()
     path.write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(InputError, match="unreadable"):
+    with pytest.raises(InputError, match="damaged"):
         npz_file(path)
     header = b"\x93NUMPY\x01\x00v\x00" + (
         b"{'descr': '<f8', 'fortran_order': False, 'shape': (1000000000000,), }".ljust(117) + b"\n"
@@ -109,7 +109,7 @@ def test_bad_npz_files(tmp_path):
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("images.npy", header)
         archive.writestr("labels.npy", header)
-    with pytest.raises(InputError, match="unreadable"):
+    with pytest.raises(InputError, match="bytes of data"):
         npz_file(path)
     with pytest.raises(InputError, match="no such file"):
         npz_file(tmp_path / "b.npz")

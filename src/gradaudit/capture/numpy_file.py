@@ -1,88 +1,28 @@
-"""Reading .npz archives: every size is checked against the file before memory is taken."""
+"""Reading .npz archives of named tensors."""
 
 from __future__ import annotations
 
-import math
-import zipfile
 from pathlib import Path
 
-import numpy as np
 import torch
-from torch import Tensor
 
 from gradaudit.capture.contents import Contents
-from gradaudit.capture.guard import check_expansion, reading
-from gradaudit.errors import InputError
+from gradaudit.hostile import reading
+from gradaudit.npzfile import EXPECTED, read_arrays
 from gradaudit.tensorfile import check_file
-
-EXPECTED = "an archive written by numpy.savez"
 
 
 def read_numpy(path: str | Path) -> Contents:
     """Read an archive written by ``numpy.savez`` or ``numpy.savez_compressed``.
 
-    Big-endian and column-major arrays are converted; members are read in memory and never
-    written anywhere, so that their names cannot point outside.
-
     Args:
         path: The file.
 
     Raises:
-        InputError: The archive is damaged, declares more than it holds, or an array is not of
-            numbers (objects, text, bfloat16).
+        InputError: As `gradaudit.npzfile.read_arrays`, or torch has no such type of numbers.
     """
     size = check_file(path)
-    with reading(path, EXPECTED), zipfile.ZipFile(path) as archive:
-        members = archive.infolist()
-        check_expansion(path, sum(member.file_size for member in members), size)
-        entries = {
-            member.filename.removesuffix(".npy"): _read_member(path, archive, member)
-            for member in members
-        }
+    arrays = read_arrays(path)
+    with reading(path, EXPECTED):
+        entries = {name: torch.from_numpy(array) for name, array in arrays.items()}
     return Contents(str(path), entries, size)
-
-
-def _read_member(path: str | Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Tensor:
-    where = f"{path}[{member.filename.removesuffix('.npy')!r}]"
-    if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-        raise InputError(where, "an unusual compression", EXPECTED, "use numpy.savez")
-    with archive.open(member) as stream:
-        version = np.lib.format.read_magic(stream)
-        if version == (1, 0):
-            shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
-        elif version == (2, 0):
-            shape, _, dtype = np.lib.format.read_array_header_2_0(stream)
-        else:
-            raise InputError(
-                where, f"version {version} of the .npy format", "version 1 or 2", "use numpy.savez"
-            )
-        _check_dtype(where, dtype)
-        declared = math.prod(shape) * dtype.itemsize
-        held = member.file_size - stream.tell()
-        if min(shape, default=0) < 0 or declared != held:
-            raise InputError(
-                where, f"shape {shape} but {held:,} bytes of data", f"{declared:,} bytes"
-            )
-    with archive.open(member) as stream:
-        array = np.lib.format.read_array(stream, allow_pickle=False)
-    # ascontiguousarray would make a 0-d array 1-d; asarray with an order keeps it.
-    native = np.asarray(array, dtype=array.dtype.newbyteorder("="), order="C")
-    return torch.from_numpy(native)
-
-
-def _check_dtype(where: str, dtype: np.dtype[np.generic]) -> None:
-    if dtype.kind == "f" and dtype.itemsize in (2, 4, 8):
-        return
-    if dtype.kind in "iub" or (dtype.kind == "c" and dtype.itemsize <= 16):
-        return
-    if dtype.kind == "O":
-        raise InputError(
-            where,
-            "an object array, which could run code and was not opened",
-            "numbers",
-            "save each tensor as its own array, e.g. 'gradient/fc.weight'",
-        )
-    remedy = "save a float32 array"
-    if dtype.kind == "V" and dtype.itemsize == 2:
-        remedy = "if this is bfloat16, which .npz cannot hold, save float32 or use safetensors"
-    raise InputError(where, f"an array of {str(dtype)[:40]}", "numbers of 16 to 64 bits", remedy)

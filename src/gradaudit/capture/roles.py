@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from gradaudit.capture.contents import Contents
-from gradaudit.capture.guard import check_tensors, reason
+from gradaudit.hostile import check_tensors, reason
 from gradaudit.errors import InputError
 
 WEIGHTS = "weights"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from gradaudit.capture.contents import Contents
-from gradaudit.capture.guard import reading
+from gradaudit.hostile import reading
 from gradaudit.tensorfile import check_file, read_tensors
 
 

@@ -6,7 +6,7 @@ import zipfile
 from enum import Enum
 from pathlib import Path
 
-from gradaudit.capture.guard import reading
+from gradaudit.hostile import reading
 from gradaudit.errors import InputError
 from gradaudit.tensorfile import check_file, is_safetensors
 

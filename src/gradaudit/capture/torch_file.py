@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import pickletools
 import re
+import struct
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any
@@ -19,13 +21,15 @@ import torch
 from torch import Tensor
 
 from gradaudit.capture.contents import Contents
-from gradaudit.capture.guard import check_expansion, reading
 from gradaudit.errors import InputError
-from gradaudit.tensorfile import check_file
+from gradaudit.hostile import check_expansion, reading
+from gradaudit.tensorfile import check_count, check_file
 
 EXPECTED = "an archive written by torch.save"
 _REMEDY = "save plain tensors: torch.save(model.state_dict(), FILE)"
 _SAFE_SINCE = (2, 10)
+# A tensor takes some 200 bytes of it; all of it is read twice, a microsecond an instruction.
+MAX_PICKLE_BYTES = 2**24
 
 # Everything torch.save writes for dense tensors, parameters, and the plain containers around them.
 _ALLOWED = re.compile(
@@ -59,17 +63,58 @@ def read_torch(path: str | Path) -> Contents:
                     str(path), "compressed members", EXPECTED, "save it again with torch.save"
                 )
             check_expansion(path, sum(member.file_size for member in members), size)
-            pickles = [m for m in members if m.filename.rpartition("/")[2] == "data.pkl"]
-            for member in pickles:
-                check_instructions(path, archive.read(member))
+            # torch finds its members whatever the case of their names.
+            names = [member.filename.lower() for member in members]
+            if len(set(names)) != len(names) or archive.start_dir != _directory(path, size):
+                raise InputError(
+                    str(path), "an archive that can be read in two ways", EXPECTED, "save it again"
+                )
+            for name, member in zip(names, members, strict=True):
+                if name.rpartition("/")[2] == "data.pkl":
+                    check_instructions(path, _pickle(path, archive, member))
         try:
-            entries = _plain(torch.load(path, map_location="cpu", weights_only=True))
+            loaded = torch.load(path, map_location="cpu", weights_only=True)
+            entries = _plain(loaded, lambda number: check_count(path, number))
         except UnpicklingError as error:
             # torch's own text advises to load without protection.
             raise InputError(
                 str(path), "a pickle that is damaged or of more than tensors", EXPECTED, _REMEDY
             ) from error
     return Contents(str(path), entries, size)
+
+
+def _directory(path: str | Path, size: int) -> int:
+    """Where the end of a zip archive says that its directory begins.
+
+    Python looks for the directory just before the end, whatever the end says, and torch where it
+    says: an archive with two directories would show one of them to the checks here and the other
+    to torch.
+
+    Raises:
+        ValueError: There is no such end.
+    """
+    with Path(path).open("rb") as stream:
+        stream.seek(max(0, size - 42))
+        tail = stream.read()
+        if tail[-22:-18] != b"PK\x05\x06" or tail[-2:] != b"\0\0":
+            raise ValueError("no end of the archive")
+        (begin,) = struct.unpack("<I", tail[-6:-2])
+        if tail[:4] == b"PK\x06\x07":
+            # The locator of a 64-bit end, which counts instead.
+            stream.seek(struct.unpack("<Q", tail[8:16])[0])
+            (begin,) = struct.unpack("<Q", stream.read(56)[48:56])
+    return int(begin)
+
+
+def _pickle(path: str | Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
+    if member.file_size > MAX_PICKLE_BYTES:
+        raise InputError(
+            str(path),
+            f"a pickle of {member.file_size:,} bytes",
+            f"at most {MAX_PICKLE_BYTES:,}",
+            "save only the layers to be audited",
+        )
+    return archive.read(member)
 
 
 def check_instructions(path: str | Path, pickle: bytes) -> None:
@@ -106,19 +151,28 @@ def check_instructions(path: str | Path, pickle: bytes) -> None:
             )
 
 
-def _plain(value: Any, depth: int = 2) -> Any:
+def _plain(value: Any, check: Callable[[int], None]) -> Any:
     """Rebuild containers and tensors, without the attributes that a pickle may hang on them.
 
     Such an attribute can shadow a method (``items``, ``detach``); those called here are the
-    classes' own.
+    classes' own. A pickle may also hold one list in many places: entries are counted as they are
+    rebuilt.
     """
-    if isinstance(value, Tensor):
-        return Tensor.detach(value)
-    if depth and isinstance(value, dict):
-        return {key: _plain(entry, depth - 1) for key, entry in dict.items(value)}
-    if depth and isinstance(value, list | tuple):
-        return [_plain(entry, depth - 1) for entry in value]
-    return value
+    seen = 0
+
+    def rebuilt(value: Any, depth: int) -> Any:
+        nonlocal seen
+        if isinstance(value, Tensor):
+            return Tensor.detach(value)
+        if depth and isinstance(value, dict | list | tuple):
+            seen += value.__len__()
+            check(seen)
+            if isinstance(value, dict):
+                return {key: rebuilt(entry, depth - 1) for key, entry in dict.items(value)}
+            return [rebuilt(entry, depth - 1) for entry in value]
+        return value
+
+    return rebuilt(value, 2)
 
 
 def _check_version(path: str | Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,10 +13,9 @@ from jaxtyping import Integer, Shaped
 from gradaudit.data.images import check_normalisation, image_inputs, image_preprocessing
 from gradaudit.data.source import RecordSet, Source
 from gradaudit.errors import InputError, require
+from gradaudit.npzfile import read_arrays
 from gradaudit.preprocessing import Column, Preprocessing
-from gradaudit.tensorfile import check_file
 
-MAX_BYTES = 4 * 2**30
 MAX_CLASSES = 100_000
 
 
@@ -49,10 +47,10 @@ def npz_file(path: str | Path, *, normalise: str | bool = "standard") -> Source:
             as they are (pixels in [0, 1]).
 
     Raises:
-        InputError: The file cannot be read (nothing is unpickled), is too large, or holds
+        InputError: The file cannot be read (nothing is unpickled), unfolds to too much, or holds
             something else.
     """
-    arrays = _load_npz(path)
+    arrays = read_arrays(path)
     labels = arrays.get("labels")
     kinds = [kind for kind in ("images", "features") if kind in arrays]
     if labels is None or len(kinds) != 1:
@@ -226,20 +224,3 @@ def _count_classes(name: str, labels: Integer[np.ndarray, " n"]) -> int:
             f"{name} labels", f"classes from {low} to {high}", f"0 to {MAX_CLASSES - 1}"
         )
     return high + 1
-
-
-def _load_npz(path: str | Path) -> dict[str, Shaped[np.ndarray, ...]]:
-    check_file(path)
-    try:
-        with zipfile.ZipFile(path) as archive:
-            size = sum(entry.file_size for entry in archive.infolist())
-        if size > MAX_BYTES:
-            raise InputError(str(path), f"{size:,} bytes unpacked", f"at most {MAX_BYTES:,}")
-        with np.load(path, allow_pickle=False) as archive:
-            return {key: archive[key] for key in archive.files}
-    except InputError:
-        raise
-    except (OSError, ValueError, EOFError, KeyError, MemoryError, zipfile.BadZipFile) as error:
-        raise InputError(
-            str(path), f"an unreadable file ({error})", "an .npz file of plain arrays"
-        ) from error

@@ -10,9 +10,13 @@ import numpy as np
 from jaxtyping import Float, Shaped, UInt8
 
 from gradaudit.errors import InputError, require
+from gradaudit.hostile import reading
 from gradaudit.preprocessing import Preprocessing
+from gradaudit.tensorfile import check_file
 
 NORMALISATIONS = ("standard", "unit")
+
+FORMATS = ("PNG", "JPEG", "BMP", "GIF", "TIFF", "WEBP", "PPM")
 
 # Larger images are refused before they are decoded.
 MAX_PIXELS = 64 * 2**20
@@ -55,37 +59,23 @@ def read_image(
     image_module, operations = require("PIL.Image", "data"), require("PIL.ImageOps", "data")
     if channels not in (1, 3):
         raise InputError("channels", repr(channels), "1 (grey) or 3 (colour)")
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", image_module.DecompressionBombWarning)
-            with image_module.open(path) as image:
-                width, height = image.size
-                if width * height > MAX_PIXELS:
-                    raise InputError(
-                        str(path), f"{width} x {height} pixels", f"at most {MAX_PIXELS:,} pixels"
-                    )
-                if image.mode[0] in "IF":
-                    raise InputError(str(path), f"pixels of mode {image.mode}", "8-bit pixels")
-                upright = operations.exif_transpose(image).convert("L" if channels == 1 else "RGB")
-                if square is not None:
-                    upright = operations.fit(
-                        upright, (square, square), image_module.Resampling.BICUBIC
-                    )
-                pixels = np.asarray(upright, dtype=np.uint8)
-    except InputError:
-        raise
-    except (
-        OSError,
-        ValueError,
-        SyntaxError,  # Pillow's PNG reader raises it for a broken file
-        EOFError,
-        MemoryError,
-        image_module.DecompressionBombError,
-        image_module.DecompressionBombWarning,
-    ) as error:
-        raise InputError(
-            str(path), f"an image that cannot be read ({error})", "a readable image file"
-        ) from error
+    check_file(path)
+    with reading(path, "a readable image file"):
+        warnings.simplefilter("error", image_module.DecompressionBombWarning)
+        # Pillow tells a format by its content, and some are programs.
+        with image_module.open(path, formats=FORMATS) as image:
+            width, height = image.size
+            if width * height > MAX_PIXELS:
+                raise InputError(
+                    str(path), f"{width} x {height} pixels", f"at most {MAX_PIXELS:,} pixels"
+                )
+            if image.mode[0] in "IF":
+                raise InputError(str(path), f"pixels of mode {image.mode}", "8-bit pixels")
+            operations.exif_transpose(image, in_place=True)
+            upright = image.convert("L" if channels == 1 else "RGB")
+            if square is not None:
+                upright = operations.fit(upright, (square, square), image_module.Resampling.BICUBIC)
+            pixels = np.asarray(upright, dtype=np.uint8)
     return pixels.reshape(*pixels.shape[:2], channels)
 
 
@@ -132,7 +122,7 @@ def image_preprocessing(
     )
 
 
-def unit_pixels(images: Shaped[np.ndarray, ...]) -> Float[np.ndarray, ...]:
+def unit_pixels(images: Shaped[np.ndarray, " ..."]) -> Float[np.ndarray, " ..."]:
     """Pixels in [0, 1], float64; whole numbers are taken as 0 to 255."""
     pixels = np.asarray(images, dtype=np.float64)
     return pixels / 255.0 if np.issubdtype(images.dtype, np.integer) else pixels

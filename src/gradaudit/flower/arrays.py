@@ -11,7 +11,7 @@ from flwr.app import ArrayRecord
 from flwr.common import FitIns, FitRes, Parameters, bytes_to_ndarray
 from torch import Tensor
 
-from gradaudit.capture.guard import reading
+from gradaudit.hostile import reading
 from gradaudit.errors import InputError
 
 Arrays = ArrayRecord | Parameters | FitIns | FitRes | Sequence[np.ndarray]

@@ -5,7 +5,7 @@ import warnings
 import pytest
 
 from gradaudit import tensorfile
-from gradaudit.capture.guard import (
+from gradaudit.hostile import (
     EXPANSION,
     EXPANSION_FLOOR_BYTES,
     check_expansion,
