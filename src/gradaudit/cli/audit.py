@@ -4,13 +4,13 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from gradaudit.budget import Budget
+from gradaudit.cli.bulk import BULK_EXAMPLES, bulk_options, refuse_bulk_options
 from gradaudit.cli.matching import knowledge_and_method, matching_options
 from gradaudit.cli.training import local_training, observed_training_options, training_options
 from gradaudit.cli.verb import (
@@ -27,11 +27,6 @@ from gradaudit.cli.verb import (
     seed_option,
     show_option,
 )
-from gradaudit.errors import InputError
-
-if TYPE_CHECKING:
-    from gradaudit.cli.outputs import Outputs
-    from gradaudit.preprocessing import Preprocessing
 
 EXAMPLES = (
     ("Weights and gradient in one file; keep the result", "gradaudit audit update.pt --out audit"),
@@ -51,11 +46,12 @@ EXAMPLES = (
         "A report to pass on; recovered images are redacted",
         "gradaudit audit update.pt --input-shape 3,32,32 --report report.html",
     ),
+    *BULK_EXAMPLES,
 )
 
 
 @click.command(cls=Verb, examples=EXAMPLES, short_help="Find out what an update reveals.")
-@click.argument("update", type=FILE)
+@click.argument("updates", metavar="UPDATE...", type=FILE, nargs=-1, required=True)
 @option("--weights", metavar="FILE", type=FILE, help="The global weights before the step.")
 @option(
     "--contains",
@@ -141,7 +137,8 @@ EXAMPLES = (
     "--out",
     metavar="FOLDER",
     type=FILE,
-    help="Write result.json, and the recovered records as result.safetensors.",
+    help="Write result.json, and the recovered records as result.safetensors. For several updates: "
+    "results of each, and summary.json, summary.csv and summary.html.",
 )
 @option(
     "--json-out",
@@ -162,8 +159,9 @@ EXAMPLES = (
 @flag("--json", "machine", help="Print the result as JSON, and nothing else, on stdout.")
 @quiet_option
 @flag("--fail-on-leak", help="Exit with 1 if a leak is proven.")
+@bulk_options
 def audit(
-    update: Path,
+    updates: tuple[Path, ...],
     *,
     weights: Path | None,
     contains: str,
@@ -195,21 +193,50 @@ def audit(
     machine: bool,
     quiet: bool,
     fail_on_leak: bool,
+    bulk: dict[str, Any],
     **local: Any,
 ) -> int:
-    """Audit the update in the file UPDATE.
+    """Audit the update in the file UPDATE, or each of several.
 
     Prints the verdict, what it rests on, and what to do about it. A failed attack proves nothing
     about other attacks. UPDATE is a safetensors, PyTorch (.pt) or NumPy (.npz) file; nothing in it
     is executed.
+
+    Several updates are several files, a folder, a quoted pattern such as 'captures/*.pt', or a
+    manifest (.json or .csv). What is finished in the folder of --out is not audited again.
     """
+    from gradaudit.bulk import AuditSettings, Reading, is_many
     from gradaudit.capture import load_update
-    from gradaudit.cli.fitting import check_input_shape, check_truth
+    from gradaudit.cli.fitting import check_truth, given_preprocessing
+    from gradaudit.cli.outputs import audit_outputs
     from gradaudit.cli.search import Manner, Question, ask, new_control
+    from gradaudit.models.fitting import check_input_shape
     from gradaudit.truth import Truth
 
+    manner = Manner(machine, quiet, show_records, fail_on_leak)
+    preprocessing = given_preprocessing(input_shape, mean, std)
+    if is_many(updates):
+        from gradaudit.cli.bulk_run import audit_updates
+
+        settings = AuditSettings(
+            *(model, loss, layer, attack, batch_size, labels, restarts, iterations),
+            *(invert_features, seed, device, seconds, submatrices, not discard_records),
+        )
+        before = None if weights is None else str(weights)
+        return audit_updates(
+            updates,
+            settings,
+            Reading(before, contains, learning_rate, noise, **local, preprocessing=preprocessing),
+            out,
+            manner,
+            salt=salt,
+            alone={"--json-out": json_out, "--report": report_file, "--truth": truth},
+            **bulk,
+        )
+    refuse_bulk_options(bulk)
+    update = updates[0]
     with new_control(seconds, submatrices) as control:
-        outputs = _outputs(
+        outputs = audit_outputs(
             out,
             json_out,
             report=report_file,
@@ -227,7 +254,7 @@ def audit(
             learning_rate=learning_rate,
             training=local_training(learning_rate, **local),
             noise=noise,
-            preprocessing=_preprocessing(input_shape, mean, std),
+            preprocessing=preprocessing,
         )
         check_input_shape(captured, input_shape)
         check_truth(captured, originals, truth)
@@ -237,64 +264,6 @@ def audit(
             Question(model, loss, layer, attack, seed, device, knowledge, method, invert_features),
             control,
             outputs,
-            Manner(machine, quiet, show_records, fail_on_leak),
+            manner,
             truth_file=truth,
         )
-
-
-def _outputs(
-    out: Path | None,
-    json_out: Path | None,
-    *,
-    report: Path | None,
-    compared: bool,
-    keep_records: bool,
-    show_records: bool,
-    salt: str | None,
-) -> Outputs:
-    from gradaudit.cli.outputs import Outputs
-
-    if out is not None and json_out is not None:
-        raise InputError("--json-out", f"{str(json_out)!r} with --out", "one of the two")
-    if json_out is not None and (not json_out.name or json_out.suffix == ".safetensors"):
-        raise InputError(
-            "--json-out", f"{str(json_out)!r}", "a path for the JSON", "end it in .json"
-        )
-    if out is not None and os.path.isfile(out):
-        raise InputError("--out", f"{str(out)!r}, a file", "a folder", "use --json-out for a file")
-    return Outputs(
-        result=out / "result.json" if out is not None else json_out,
-        option="--out" if out is not None else "--json-out",
-        report=report,
-        comparison=out / "comparison.json" if out is not None and compared else None,
-        keep_records=keep_records,
-        show_records=show_records,
-        salt=salt,
-    )
-
-
-def _preprocessing(
-    shape: tuple[int, int, int] | None,
-    mean: tuple[float, ...] | None,
-    std: tuple[float, ...] | None,
-) -> Preprocessing | None:
-    from gradaudit.preprocessing import Preprocessing
-
-    if shape is None:
-        if mean is not None or std is not None:
-            raise InputError(
-                "--input-shape", "nothing", "the images' shape beside --mean and --std"
-            )
-        return None
-    try:
-        return Preprocessing(shape, _per_channel(mean, shape[0]), _per_channel(std, shape[0]))
-    except InputError as error:
-        part = error.argument.rpartition(".")[2].replace("image_shape", "input-shape")
-        raise InputError(f"--{part}", error.found, error.expected) from error
-
-
-def _per_channel(values: tuple[float, ...] | None, channels: int) -> tuple[float, ...]:
-    """One value stands for all channels."""
-    if values is None:
-        return ()
-    return values * channels if len(values) == 1 else values

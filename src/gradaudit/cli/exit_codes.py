@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import IntEnum
 
 from gradaudit.evidence import Status
@@ -19,6 +20,8 @@ class ExitCode(IntEnum):
     LEAK = 1
     BAD_INPUT = 2
     UNFINISHED = 3
+    SAME_VERDICT = 4
+    DIFFERENT = 5
     INTERNAL = 70
     ABORTED = 130
 
@@ -35,6 +38,9 @@ _MEANINGS = {
     "one line on stderr says what to do.",
     ExitCode.UNFINISHED: "The search was interrupted or used up its budget; "
     "what it found is reported and written.",
+    ExitCode.SAME_VERDICT: "rerun: the same verdict, but not bit for bit; "
+    "it says by how much the records differ.",
+    ExitCode.DIFFERENT: "rerun: a different result, and no search was cut short.",
     ExitCode.INTERNAL: "An error in gradaudit itself.",
     ExitCode.ABORTED: "Aborted at once by a second signal, or by Ctrl-C while nothing "
     "was searched; nothing is written.",
@@ -73,3 +79,39 @@ def exit_code(
     if status is Status.BUDGET_EXHAUSTED or cut_short:
         return ExitCode.UNFINISHED
     return ExitCode.DONE
+
+
+def run_exit_code(
+    outcomes: Iterable[tuple[str, str]], *, ended: bool = False, fail_on_leak: bool = False
+) -> ExitCode:
+    """Decide the exit code of a run over several updates.
+
+    The gravest decides: a proven leak with `fail_on_leak`; a run that ended early; an update that
+    failed by an error in gradaudit; one that could not be read, as a gate that was given it must
+    not pass; none at all; a search that ended early.
+
+    Args:
+        outcomes: Status and cause of each update, and of what was no update.
+        ended: Whether the run ended before all were audited.
+        fail_on_leak: Whether a proven leak is a failure.
+
+    Example:
+        >>> run_exit_code([("recovered", ""), ("unreadable", "An empty file.")]).name
+        'BAD_INPUT'
+        >>> run_exit_code([("recovered", ""), ("not_an_update", "Text.")]).name
+        'DONE'
+    """
+    known = {status.value for status in Status}
+    outcomes = [pair for pair in outcomes if pair[0] != "not_an_update"]
+    statuses = [status for status, _ in outcomes]
+    if fail_on_leak and any(Status(s).leak_proven for s in statuses if s in known):
+        return ExitCode.LEAK
+    if ended:
+        return ExitCode.UNFINISHED
+    if "failed" in statuses:
+        return ExitCode.INTERNAL
+    if "unreadable" in statuses or not outcomes:
+        return ExitCode.BAD_INPUT
+    return max(
+        (exit_code(Status(status), cause) for status, cause in outcomes), default=ExitCode.DONE
+    )

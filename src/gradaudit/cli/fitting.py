@@ -2,45 +2,11 @@
 
 from __future__ import annotations
 
-import math
-
 from gradaudit.errors import InputError
-from gradaudit.models import infer_mlp
+from gradaudit.models.fitting import first_layer
+from gradaudit.preprocessing import Preprocessing
 from gradaudit.truth import Truth
 from gradaudit.update import Update
-
-
-def check_input_shape(update: Update, shape: tuple[int, int, int] | None) -> None:
-    """Check that records of an image shape are what a layer takes: the first, if that is known.
-
-    Behind a convolution or the like, layers take features, whose number says nothing.
-
-    Args:
-        update: What was observed.
-        shape: Channels, height, width; None where nothing is said.
-
-    Raises:
-        InputError: They are not, as far as the weights show it.
-    """
-    if shape is None:
-        return
-    first = _first_layer(update)
-    if first is not None:
-        takers = [first]
-    elif any(weight.ndim > 2 for weight in update.weights.values()):
-        return
-    else:
-        takers = [(layer.name, layer.shape[1]) for layer in update.linear_layers()]
-    if not takers or math.prod(shape) in {length for _, length in takers}:
-        return
-    raise InputError(
-        "--input-shape",
-        f"{','.join(map(str, shape))} ({math.prod(shape):,} values)",
-        " or ".join(
-            f"{length:,} values, which layer {name!r} takes" for name, length in takers[:3]
-        ),
-        _squares(takers[0][1]) if len(takers) == 1 else "leave it out if they are no images",
-    )
 
 
 def check_truth(update: Update, truth: Truth | None, path: object) -> None:
@@ -54,7 +20,7 @@ def check_truth(update: Update, truth: Truth | None, path: object) -> None:
     Raises:
         InputError: They are of another network.
     """
-    first = _first_layer(update)
+    first = first_layer(update)
     if truth is None or first is None or truth.inputs[0].numel() == first[1]:
         return
     raise InputError(
@@ -65,20 +31,36 @@ def check_truth(update: Update, truth: Truth | None, path: object) -> None:
     )
 
 
-def _first_layer(update: Update) -> tuple[str, int] | None:
-    """Name and inputs of the layer that sees the records; None where the weights leave it open."""
-    guess = infer_mlp(update.weights)
-    if guess.model is None:
+def given_preprocessing(
+    shape: tuple[int, int, int] | None,
+    mean: tuple[float, ...] | None,
+    std: tuple[float, ...] | None,
+) -> Preprocessing | None:
+    """What --input-shape, --mean and --std say, or None where they say nothing.
+
+    Args:
+        shape: Channels, height, width.
+        mean: A value a channel, or one for all.
+        std: A value a channel, or one for all.
+
+    Raises:
+        InputError: They do not fit each other.
+    """
+    if shape is None:
+        if mean is not None or std is not None:
+            raise InputError(
+                "--input-shape", "nothing", "the images' shape beside --mean and --std"
+            )
         return None
-    name = guess.layers[0]
-    return name, guess.model.get_parameter(f"{name}.weight".lstrip(".")).shape[1]
+    try:
+        return Preprocessing(shape, _per_channel(mean, shape[0]), _per_channel(std, shape[0]))
+    except InputError as error:
+        part = error.argument.rpartition(".")[2].replace("image_shape", "input-shape")
+        raise InputError(f"--{part}", error.found, error.expected) from error
 
 
-def _squares(length: int) -> str:
-    """The shapes of square images, in colour or grey, that have so many values."""
-    fitting = [
-        f"{channels},{side},{side}"
-        for channels in (3, 1)
-        if channels * (side := math.isqrt(length // channels)) ** 2 == length
-    ]
-    return f"such as {' or '.join(fitting)}" if fitting else "leave it out if they are no images"
+def _per_channel(values: tuple[float, ...] | None, channels: int) -> tuple[float, ...]:
+    """One value stands for all channels."""
+    if values is None:
+        return ()
+    return values * channels if len(values) == 1 else values

@@ -95,6 +95,49 @@ class Outputs:
         return written
 
 
+def audit_outputs(
+    out: Path | None,
+    json_out: Path | None,
+    *,
+    report: Path | None,
+    compared: bool,
+    keep_records: bool,
+    show_records: bool,
+    salt: str | None,
+) -> Outputs:
+    """What the options of an audit of one update ask for.
+
+    Args:
+        out: The folder of --out.
+        json_out: The file of --json-out.
+        report: The page.
+        compared: Whether a truth is given.
+        keep_records: Whether the arrays are written.
+        show_records: Whether the report shows the records.
+        salt: Key of the report's fingerprints.
+
+    Raises:
+        InputError: They contradict each other, or are of the wrong kind.
+    """
+    if out is not None and json_out is not None:
+        raise InputError("--json-out", f"{str(json_out)!r} with --out", "one of the two")
+    if json_out is not None and (not json_out.name or json_out.suffix == ".safetensors"):
+        raise InputError(
+            "--json-out", f"{str(json_out)!r}", "a path for the JSON", "end it in .json"
+        )
+    if out is not None and os.path.isfile(out):
+        raise InputError("--out", f"{str(out)!r}, a file", "a folder", "use --json-out for a file")
+    return Outputs(
+        result=out / "result.json" if out is not None else json_out,
+        option="--out" if out is not None else "--json-out",
+        report=report,
+        comparison=out / "comparison.json" if out is not None and compared else None,
+        keep_records=keep_records,
+        show_records=show_records,
+        salt=salt,
+    )
+
+
 def check_places(places: Mapping[str, Path | None], inputs: Mapping[str, Path | None]) -> None:
     """Check that files can be written, each in a place of its own.
 

@@ -1,0 +1,69 @@
+"""What the command line says about several updates; for one, it may say none of it."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from gradaudit.cli.verb import Command, flag, limit, option
+from gradaudit.errors import InputError
+
+BULK_EXAMPLES = (
+    (
+        "All captured updates, resumed by the same words; one page and one table of all",
+        "gradaudit audit captures/ --seconds 60 --out audits",
+    ),
+    (
+        "As a manifest describes them, with a report of each",
+        "gradaudit audit captures/manifest.csv --out audits --reports",
+    ),
+)
+
+_OPTIONS: dict[str, Any] = {"reports": False, "again": False, "total_seconds": None}
+
+
+def bulk_options(command: Command) -> Command:
+    """Add the options for several updates; the command gets them in one argument, ``bulk``."""
+
+    @functools.wraps(command)
+    def gathered(*args: Any, **kwargs: Any) -> Any:
+        bulk = {name: kwargs.pop(name) for name in _OPTIONS}
+        return command(*args, bulk=bulk, **kwargs)
+
+    added: Callable[..., Any] = gathered
+    for add in reversed(
+        (
+            flag("--reports", help="With several updates: write a report of each."),
+            flag("--again", help="With several updates: audit again what is finished in --out."),
+            option(
+                "--total-seconds",
+                metavar="N",
+                callback=limit(float),
+                default="none",
+                show_default=True,
+                help="With several updates: time for all together, or none.",
+            ),
+        )
+    ):
+        added = add(added)
+    return added  # type: ignore[return-value]
+
+
+def refuse_bulk_options(bulk: dict[str, Any]) -> None:
+    """Refuse, for a single update, what is for several.
+
+    Args:
+        bulk: As the command gets it.
+
+    Raises:
+        InputError: One was given.
+
+    Example:
+        >>> refuse_bulk_options({"reports": True})
+        Traceback (most recent call last):
+        gradaudit.errors.InputError: --reports: found it with one update, expected several updates
+    """
+    for name, value in bulk.items():
+        if value != _OPTIONS[name]:
+            raise InputError(f"--{name.replace('_', '-')}", "it with one update", "several updates")
