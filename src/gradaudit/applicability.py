@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 
+from gradaudit.linear.blocks import row_blocks
 from gradaudit.linear.factor import Factors
 from gradaudit.linear.problem import Setting
 from gradaudit.linear.proposers import PROPOSERS
@@ -135,8 +137,8 @@ def refusal(layer: LinearLayer, factors: Factors, attack: str) -> Refusal | None
         attack: As asked for.
     """
     spectrum = factors.spectrum
-    if factors.rank == 0 and bool((layer.weight_gradient != 0).any()):
-        largest = float(layer.weight_gradient.abs().max())
+    if factors.rank == 0 and bool(layer.weight_gradient.count_nonzero()):
+        largest = float(torch.linalg.vector_norm(layer.weight_gradient, torch.inf))
         return Refusal(
             f"The gradient of layer {layer.name!r} has entries of up to {largest:.1g}, whose "
             "squares leave the range of float64.",
@@ -288,19 +290,25 @@ def _holds_signs(layer: LinearLayer) -> bool:
 
     Two rows may have one magnitude by themselves, before two classes and where inputs are 0 or 1.
     """
-    size = layer.weight_gradient.abs()
-    live = size[(size > 0).any(1)]
-    if len(live) < SIGN_ROWS:
-        return False
-    return float(live[live > 0].amin()) >= (1 - SIGN_SPREAD) * float(live.amax())
+    rows, smallest, largest = 0, math.inf, 0.0
+    for _, block in row_blocks(layer.weight_gradient):
+        size = block.abs()
+        rows += int((size > 0).any(1).sum())
+        largest = max(largest, float(size.amax()))
+        smallest = min(smallest, float(size[size > 0].amin())) if bool(size.any()) else smallest
+        if smallest < (1 - SIGN_SPREAD) * largest:
+            return False
+    return rows >= SIGN_ROWS
 
 
 def _is_coarse(layer: LinearLayer) -> bool:
     """Whether the gradient was rounded to a few levels."""
     change = layer.weight_gradient
     # Sorting a large layer takes seconds; a few entries show that it is not needed.
-    if len(torch.unique(change[:CORNER, :CORNER])) > FEW_LEVELS + 1:
-        return False
-    live = change[(change != 0).any(1)]
-    levels = torch.unique(live)
-    return int((levels != 0).sum()) <= min(FEW_LEVELS, len(live) - 1)
+    levels, rows = torch.unique(change[:CORNER, :CORNER]).double(), 0
+    for _, block in row_blocks(change):
+        if len(levels) > FEW_LEVELS + 1:
+            return False
+        levels = torch.unique(torch.cat([levels, torch.unique(block)]))
+        rows += int((block != 0).any(1).sum())
+    return int((levels != 0).sum()) <= min(FEW_LEVELS, rows - 1)

@@ -112,7 +112,7 @@ def audit(
     # What weight decay did to the weights is known, and no part of any gradient.
     gradients = update if refused is not None else update.without_decay()
     plan = plan_layers(gradients)
-    network_of = NetworkMaker(gradients, plan, model, loss, place)
+    network_of = NetworkMaker(gradients, plan, model, loss, place, control.budget.memory)
     names = [candidate.name for candidate, _ in plan.linear]
     if layer != "auto" and layer not in names:
         found = ", ".join(map(repr, names[:6])) or "none"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from gradaudit.errors import InputError
 
@@ -23,6 +23,9 @@ class Budget:
             may take a tenth more, or two seconds.
         submatrices: Row subsets that SPEAR's sampler may try, or None for no limit. The
             default is the paper's N (arXiv 2403.03945, section 6.2).
+        memory: Bytes that an audit may take beside the update itself. A layer whose copies would
+            take more is worked on in blocks; one that does not fit even so is refused. None: one of
+            more than 2**26 weights is worked on in blocks, within what is available.
 
     Example:
         >>> Budget(seconds=60).submatrices
@@ -31,9 +34,10 @@ class Budget:
 
     seconds: float | None = 600.0
     submatrices: int | None = 2_000_000_000
+    memory: int | None = None
 
     def __post_init__(self) -> None:
-        for name in ("seconds", "submatrices"):
+        for name in ("seconds", "submatrices", "memory"):
             value = getattr(self, name)
             if value is not None and not value > 0:
                 raise InputError(
@@ -161,7 +165,7 @@ class Control:
         if part >= 1.0 or self.budget.seconds is None:
             return self
         until = self.elapsed_seconds + part * max(self.budget.seconds - self.elapsed_seconds, 0.0)
-        shared = Budget(max(until, 1e-9), self.budget.submatrices)
+        shared = replace(self.budget, seconds=max(until, 1e-9))
         whole = self._whole_seconds or self.budget.seconds
         return Control(shared, self.listener, self._started, self._stop, whole, self._hurried)
 

@@ -55,6 +55,21 @@ def available_memory() -> int | None:
     return min(found, default=None)
 
 
+def total_memory() -> int | None:
+    """Bytes of the machine's memory or of its container's limit, None where nothing says it.
+
+    Example:
+        >>> (total_memory() or 1) > 0
+        True
+    """
+    try:
+        machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):
+        return None
+    limit = _number(_CGROUP / "memory.max")
+    return machine if limit is None else min(machine, limit)
+
+
 def check_memory(what: str, needed: int, limit: int | None, argument: str = "memory") -> None:
     """Refuse what would not fit, before it is tried.
 
@@ -97,9 +112,13 @@ def _of_system() -> int | None:
 
 def _of_container() -> int | None:
     """What is left of a control group's limit; None without one."""
+    limit, used = (_number(_CGROUP / name) for name in ("memory.max", "memory.current"))
+    return None if limit is None or used is None else max(limit - used, 0)
+
+
+def _number(file: Path) -> int | None:
+    """What a file of the kernel's says, None where there is none or it says "max"."""
     try:
-        limit = int((_CGROUP / "memory.max").read_text(encoding="ascii"))
-        used = int((_CGROUP / "memory.current").read_text(encoding="ascii"))
+        return int(file.read_text(encoding="ascii"))
     except (OSError, ValueError):
         return None
-    return max(limit - used, 0)

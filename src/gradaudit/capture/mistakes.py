@@ -15,6 +15,8 @@ from gradaudit.update import is_buffer
 LOOKS_LIKE_WEIGHTS = 0.25
 # Below this cosine, "weights after the step" have nothing left of the weights before.
 UNRELATED_COSINE = 0.5
+# Entries whose difference is held at once.
+PART_ENTRIES = 1 << 24
 
 
 def check_gradient(
@@ -111,7 +113,9 @@ def _norms(
         if not (weight.dtype.is_floating_point and tensor.dtype.is_floating_point):
             continue
         wide = torch.promote_types(torch.promote_types(weight.dtype, tensor.dtype), torch.float32)
-        difference = tensor.to(wide) - weight.to(wide)
-        for i, term in enumerate((weight, tensor, difference)):
-            squares[i] += float(torch.linalg.vector_norm(term, dtype=torch.float64)) ** 2
+        # In parts: the difference of two large layers is not held as a whole.
+        flat = (t.reshape(-1).split(PART_ENTRIES) for t in (weight, tensor))
+        for before, after in zip(*flat, strict=True):
+            for i, term in enumerate((before, after, after.to(wide) - before.to(wide))):
+                squares[i] += float(torch.linalg.vector_norm(term, dtype=torch.float64)) ** 2
     return squares[0] ** 0.5, squares[1] ** 0.5, squares[2] ** 0.5

@@ -8,10 +8,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from gradaudit.certify.leftover import is_rounding, largest_singular_value, noise_check
+from gradaudit.certify.leftover import is_rounding, largest_singular_value, noise_check, norm_of
 from gradaudit.certify.pattern import PatternEvidence, examine_pattern
 from gradaudit.evidence import Check
+from gradaudit.linear.blocks import frobenius
 from gradaudit.linear.problem import Problem, Setting
+from gradaudit.linear.remainder import Remainder
 from gradaudit.linear.tolerances import (
     FLOAT64_EPS,
     RESIDUAL_FACTOR,
@@ -88,7 +90,11 @@ def examine(
     # Sizes of records do not matter to the accuracy of an inverse.
     condition = float(torch.linalg.cond(inside / inside.norm(dim=1, keepdim=True)))
     gradient = problem.layer.weight_gradient
-    leftover = gradient - gradients @ records
+    leftover = (
+        Remainder(gradient, gradients, records)
+        if factors.streamed
+        else gradient - gradients @ records
+    )
     return LayerEvidence(
         gradients=gradients,
         checks=(
@@ -145,19 +151,19 @@ def _row_space_check(
 
 def _residual_checks(
     problem: Problem,
-    leftover: Float[Tensor, "m n"],
+    leftover: Float[Tensor, "m n"] | Remainder,
     gradients: Float[Tensor, "m b"],
     condition: float,
 ) -> list[Check]:
     """The weight gradient and the bias gradient as a whole."""
     factors, layer = problem.factors, problem.layer
-    norm = layer.weight_gradient.norm()
+    norm = frobenius(layer.weight_gradient)
     noise = (factors.row_noise.square().sum() * leftover.shape[1]).sqrt() / norm
     arithmetic = ZERO_ROUNDINGS * FLOAT64_EPS * condition
     checks = [
         _check(
             "weight_gradient_residual",
-            leftover.norm() / norm,
+            norm_of(leftover) / norm,
             RESIDUAL_FACTOR * noise + arithmetic,
             "The records explain the layer's weight gradient down to rounding or noise.",
         )

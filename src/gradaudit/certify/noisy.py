@@ -20,7 +20,9 @@ from gradaudit.certify.network import Network, NetworkMismatchError
 from gradaudit.certify.sides import CHANCE, Contradiction, Sides, contradiction, find_sides
 from gradaudit.certify.verdict import Verdict
 from gradaudit.evidence import Certificate, Check, RecordEvidence
+from gradaudit.linear.blocks import applied
 from gradaudit.linear.problem import Problem
+from gradaudit.linear.remainder import Remainder
 
 # A record whose error is more than this part of its own root mean square is no recovery.
 LARGEST_RELATIVE_ERROR = 0.5
@@ -131,19 +133,22 @@ def _solve(
     problem: Problem, records: Float[Tensor, "b n"], level: float
 ) -> tuple[Float[Tensor, "m b"], Float[Tensor, " b"], float] | None:
     """dL/dZ by least squares, the error of its columns' entries, and the remainder over noise."""
-    observed = problem.layer.weight_gradient
-    design = records
-    if problem.layer.bias_gradient is not None:
-        observed = torch.cat([observed, problem.layer.bias_gradient[:, None]], dim=1)
-        design = torch.cat([records, torch.ones_like(records[:, :1])], dim=1)
-    factor, failed = torch.linalg.cholesky_ex(design @ design.T)
+    observed, bias = problem.layer.weight_gradient, problem.layer.bias_gradient
+    squares, products = records @ records.T, applied(observed, records)
+    width = observed.shape[1]
+    if bias is not None:
+        # The bias is one more input, which is 1 for every record.
+        squares, products, width = squares + 1, products + bias, width + 1
+    factor, failed = torch.linalg.cholesky_ex(squares)
     if int(failed) or not bool(torch.isfinite(factor).all()):
         return None
-    gradients = torch.cholesky_solve(design @ observed.T, factor).T
-    rest = observed - gradients @ design
+    gradients = torch.cholesky_solve(products, factor).T
+    rest = Remainder(observed, gradients, records).energy
+    if bias is not None:
+        rest += float((bias - gradients.sum(1)).square().sum())
     # Both factors were fitted.
-    freedom = (len(observed) - len(records)) * (observed.shape[1] - len(records))
-    remainder = float(rest.square().sum()) / freedom / level**2
+    freedom = (len(observed) - len(records)) * (width - len(records))
+    remainder = rest / freedom / level**2
     entry_noise = level * torch.cholesky_inverse(factor).diagonal().sqrt()
     return gradients, entry_noise, remainder
 

@@ -11,6 +11,7 @@ from jaxtyping import Bool, Float, Int
 from scipy.stats import poisson
 from torch import Tensor
 
+from gradaudit.linear.blocks import applied, row_norms
 from gradaudit.linear.drift import AGREED_DRIFTS, SETTLED_DRIFTS, settled
 from gradaudit.linear.grams import BLOCK_ENTRIES, gather_rows
 from gradaudit.linear.half_space import plausible
@@ -164,13 +165,13 @@ def _predicted_activity(
 ) -> tuple[Bool[Tensor, "r m"], Bool[Tensor, "r m"], Bool[Tensor, "r m"], Bool[Tensor, "r m"]]:
     """Which neurons W x + bias activates; of which the sign is beyond doubt, settled, agreed."""
     layer = problem.layer
-    before = records @ layer.weight.T
-    drift = records @ layer.weight_gradient.T / 2 if layer.several_steps else None
+    before = applied(layer.weight, records)
+    drift = applied(layer.weight_gradient, records) / 2 if layer.several_steps else None
     if layer.bias is not None:
         before = before + layer.bias
     if drift is not None and layer.bias is not None and layer.bias_gradient is not None:
         drift = drift + layer.bias_gradient / 2
-    doubt = SIGN_SIGMAS * error[:, None] * layer.weight.norm(dim=1)
+    doubt = SIGN_SIGMAS * error[:, None] * row_norms(layer.weight).to(error)
     doubt = doubt + SIGN_RELATIVE * before.square().mean(1, keepdim=True).sqrt()
     certain, agreed = (settled(before, drift, drifts=k) for k in (SETTLED_DRIFTS, AGREED_DRIFTS))
     return before > 0, before.abs() > doubt, certain, agreed

@@ -11,6 +11,7 @@ from scipy.stats import binom
 from torch import Tensor
 
 from gradaudit.certify.mixtures import LARGEST_MISMATCH, allowed_strays
+from gradaudit.linear.blocks import applied, row_norms
 from gradaudit.linear.problem import Problem
 from gradaudit.noisy.expectation import UNCERTAIN, posterior, two_part_evidence
 from gradaudit.theory import log10_separable_by_chance
@@ -74,8 +75,8 @@ def find_sides(
     """
     layer = problem.layer
     bias = 0.0 if layer.bias is None else layer.bias
-    margins = records @ layer.weight.T + bias
-    own = entry_error[:, None] * layer.weight.norm(dim=1)
+    margins = applied(layer.weight, records) + bias
+    own = entry_error[:, None] * row_norms(layer.weight).to(records)
     margins = margins / (own.square() + side_error[:, None].square()).sqrt()
     entries, narrow = gradients.T, entry_noise[:, None].square()
     return Sides(

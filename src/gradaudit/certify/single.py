@@ -16,6 +16,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from gradaudit.linear.blocks import times
 from gradaudit.linear.problem import Problem, Setting
 from gradaudit.linear.tolerances import CHANCE_LOG10, SINGLE_RECORD_ROWS
 
@@ -129,7 +130,7 @@ def _curvature(
     curvature = _nonlinearity(gradients[:, 0], following)
     if curvature <= LINEAR_RESIDUAL:
         return 0.0
-    before = problem.layer.weight @ records[0]
+    before = times(problem.layer.weight, records[0])
     if problem.layer.bias is not None:
         if problem.layer.bias_gradient is None:
             # Which slopes the record has depends on its scale against the bias, which is unknown.
@@ -211,7 +212,7 @@ def _is_distinctive(
     Neurons that their bias decides say nothing. Where the record's scale against the bias is
     unknown, it is taken as small as the neurons that went against their bias allow.
     """
-    own = problem.layer.weight @ records[0]
+    own = times(problem.layer.weight, records[0])
     bias = problem.layer.bias
     if bias is None:
         decided = judged
@@ -239,4 +240,4 @@ def _nonlinearity(gradient: Float[Tensor, " m"], following: Float[Tensor, "c m"]
 
 def _reach(problem: Problem, records: Float[Tensor, "b n"]) -> float:
     """How far records move the layer's output, from 0 to 1 where a softmax saturates."""
-    return min(1.0, float((problem.layer.weight @ records.T).abs().max()))
+    return min(1.0, float(times(problem.layer.weight, records.T).abs().max()))

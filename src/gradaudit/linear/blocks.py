@@ -111,6 +111,16 @@ def times(matrix: Float[Tensor, "m n"], right: Float[Tensor, "n ..."]) -> Float[
     return product
 
 
+def applied(matrix: Float[Tensor, "m n"], records: Float[Tensor, "b n"]) -> Float[Tensor, "b m"]:
+    """What a layer of these weights makes of records, in float64 and without its bias.
+
+    Example:
+        >>> applied(torch.ones(2, 3), torch.ones(1, 3).double()).tolist()
+        [[3.0, 3.0]]
+    """
+    return records @ matrix.T if is_ready(matrix, records) else times(matrix, records.T).T
+
+
 def transposed_times(
     matrix: Float[Tensor, "m n"], right: Float[Tensor, "m k"]
 ) -> Float[Tensor, "n k"]:
@@ -140,6 +150,18 @@ def row_norms(matrix: Float[Tensor, "m n"]) -> Float[Tensor, " m"]:
     return torch.linalg.vector_norm(matrix, dim=1, dtype=torch.float64)
 
 
+def frobenius(matrix: Float[Tensor, "m n"]) -> Float[Tensor, ""]:
+    """The square root of the sum of squares, in float64.
+
+    Example:
+        >>> float(frobenius(torch.tensor([[3.0, 4.0]])))
+        5.0
+    """
+    if matrix.dtype == torch.float64:
+        return matrix.norm()
+    return torch.linalg.vector_norm(matrix, dtype=torch.float64)
+
+
 def live_lines(matrix: Float[Tensor, "m n"]) -> tuple[Bool[Tensor, " m"], Bool[Tensor, " n"]]:
     """Rows and columns that are not zero throughout.
 
@@ -155,6 +177,26 @@ def live_lines(matrix: Float[Tensor, "m n"]) -> tuple[Bool[Tensor, " m"], Bool[T
         rows[start : start + step] = live.any(1)
         columns |= live.any(0)
     return rows, columns
+
+
+def home_of(matrix: Float[Tensor, "m n"], place: torch.device, copies: int) -> torch.device:
+    """Where to keep a large matrix that is worked on at a place: there, if it has room.
+
+    Else it stays where it is, and its blocks go to the place one by one.
+
+    Args:
+        matrix: As observed.
+        place: Where products with it are computed.
+        copies: How many of its size must fit, leaving half of the free memory to other things.
+
+    Example:
+        >>> home_of(torch.zeros(2, 2), torch.device("cpu"), copies=1)
+        device(type='cpu')
+    """
+    if place.type != "cuda":
+        return place
+    free = torch.cuda.mem_get_info(place)[0]
+    return place if copies * matrix.numel() * matrix.element_size() <= free // 2 else matrix.device
 
 
 def is_ready(matrix: Tensor, other: Tensor) -> bool:

@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from gradaudit.linear.blocks import times
 from gradaudit.linear.problem import Problem, Setting
 
 
@@ -88,7 +89,7 @@ def _signs(
     """The sign of each record that agrees with the ReLU, where no bias gradient tells it."""
     if problem.setting is Setting.SPARSE_INPUT:
         return torch.where(records.sum(1) < 0, -1.0, 1.0).to(records)
-    linear = problem.layer.weight @ records.T
+    linear = times(problem.layer.weight, records.T)
     active = ~zero_pattern(problem, gradients)
     # At this point |record| is arbitrary, so that a bias cannot be added; its weight is lost.
     votes = (torch.sign(linear) * torch.where(active, 1.0, -1.0)).sum(0)
@@ -114,6 +115,6 @@ def zero_pattern(problem: Problem, gradients: Float[Tensor, "m b"]) -> Bool[Tens
 
 def preactivations(problem: Problem, records: Float[Tensor, "b n"]) -> Float[Tensor, "m b"]:
     """W x + bias for every record."""
-    linear = problem.layer.weight @ records.T
+    linear = times(problem.layer.weight, records.T)
     bias = problem.layer.bias
     return linear if bias is None else linear + bias[:, None]

@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from gradaudit.linear.blocks import live_lines, times
 from gradaudit.linear.factor import Factors
 from gradaudit.linear.noise import effective_dtype
 from gradaudit.linear.tolerances import (
@@ -40,8 +41,9 @@ class Problem:
     which leaves every direction's zeros where they are and conditions the search better.
 
     Attributes:
-        layer: Weights and gradients, in float64. After several steps the weights are those halfway
-            between the first and the last.
+        layer: Weights and gradients, in float64; as observed where they are too large for copies
+            (`Factors.streamed`). After several steps the weights are those halfway between the
+            first and the last.
         factors: U, S, V and the noise.
         setting: Which factor is sparse.
         sparse: F, rows in the layer's order.
@@ -132,19 +134,18 @@ def build_problem(layer: LinearLayer, factors: Factors, setting: Setting) -> Pro
     """Assemble the view of one layer for one sparsity setting.
 
     Args:
-        layer: As observed, any floating dtype; converted to float64.
+        layer: As observed, any floating dtype; converted to float64 unless it is too large.
         factors: Of its weight gradient.
         setting: Which factor to treat as sparse.
     """
-    wide = _halfway(layer)
+    wide = _halfway(layer, streamed=factors.streamed)
     by_rows = setting is Setting.SPARSE_GRADIENT
     sparse = factors.left if by_rows else factors.right
     norms = sparse.norm(dim=1, keepdim=True)
-    gradient = wide.weight_gradient
-    live = (gradient != 0).any(1 if by_rows else 0)
+    live = live_lines(wide.weight_gradient)[0 if by_rows else 1].to(sparse.device)
     # A live row can still be below what float64 resolves in F; it then says nothing.
     live &= norms[:, 0] > 1e3 * torch.finfo(torch.float64).eps
-    preactivation_map = wide.weight @ factors.right
+    preactivation_map = times(wide.weight, factors.right)
     sparse_noise = factors.row_noise if by_rows else factors.column_noise
     unit_rows = sparse[live] / norms[live]
     relative = (sparse_noise[live, None] + factors.arithmetic_error) / norms[live]
@@ -165,10 +166,19 @@ def build_problem(layer: LinearLayer, factors: Factors, setting: Setting) -> Pro
     )
 
 
-def _halfway(layer: LinearLayer) -> LinearLayer:
-    """The layer in float64, its weights halfway through what changed them."""
+def _halfway(layer: LinearLayer, *, streamed: bool) -> LinearLayer:
+    """The layer in float64, its weights halfway through what changed them.
+
+    A streamed layer's matrices stay as they are; only after several steps is one made of them, with
+    the rounding of their own type.
+    """
     moved = 0.5 if layer.several_steps else 0.0
-    change, bias = layer.weight_gradient.to(torch.float64), layer.bias
+    weight, change, bias = layer.weight, layer.weight_gradient, layer.bias
+    if not streamed:
+        change = change.to(torch.float64)
+        weight = weight.to(torch.float64) + moved * change
+    elif moved:
+        weight = torch.add(weight, change, alpha=moved)
     bias_change = layer.bias_gradient
     if bias is not None:
         bias = bias.to(torch.float64)
@@ -178,7 +188,7 @@ def _halfway(layer: LinearLayer) -> LinearLayer:
         bias = bias + moved * bias_change
     return replace(
         layer,
-        weight=layer.weight.to(torch.float64) + moved * change,
+        weight=weight,
         bias=bias,
         weight_gradient=change,
         bias_gradient=bias_change,

@@ -16,7 +16,7 @@ from gradaudit.linear.blocks import row_blocks
 FORMED_ENTRIES = 1 << 26
 # Vectors that are iterated together on the largest singular value, and how often: an isolated one
 # is found to many digits, the edge of noise's spectrum to a few per cent.
-POWER_VECTORS, POWER_PASSES = 8, 8
+POWER_VECTORS, POWER_PASSES = 8, 6
 
 
 @dataclass(frozen=True, eq=False)

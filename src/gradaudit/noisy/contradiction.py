@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch.nn.functional import normalize
 
+from gradaudit.linear.blocks import row_norms
 from gradaudit.linear.problem import Problem
 from gradaudit.noisy.expectation import UNCERTAIN, smallest
 from gradaudit.noisy.joint import CLEAR_SIGMAS, Fit, fit_jointly
@@ -46,7 +47,7 @@ def resolve_contradictions(problem: Problem, fit: Fit) -> Fit:
         error = level * torch.linalg.inv(gradients @ gradients.T).diagonal().clamp(min=0).sqrt()
         bias = 0.0 if problem.layer.bias is None else problem.layer.bias
         sides = fit.mixtures @ problem.preactivation_map.T + bias
-        spread = error[:, None] * problem.layer.weight.norm(dim=1)
+        spread = error[:, None] * row_norms(problem.layer.weight).to(error)
         inactive = (sides[wrong] < -CLEAR_SIGMAS * spread[wrong]).to(rows) + UNCERTAIN
         directions = normalize(fit.directions, dim=1)
         for _ in range(ITERATIONS):

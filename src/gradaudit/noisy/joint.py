@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from gradaudit.linear.blocks import row_norms
 from gradaudit.linear.problem import Problem
 from gradaudit.noisy.expectation import UNCERTAIN, posterior, smallest, two_part_evidence
 
@@ -79,7 +80,7 @@ def fit_jointly(problem: Problem, directions: Float[Tensor, "b b"]) -> Fit | Non
     level = float(problem.sparse_noise.mean())
     rows = left * len(left) ** 0.5
     noise = level**2 * len(left) / values.square()
-    weight_norms = problem.layer.weight.norm(dim=1)
+    weight_norms = row_norms(problem.layer.weight).to(left)
     current = torch.nn.functional.normalize(directions, dim=1)
     squares = (current @ rows.T).square()
     narrow = current.square() @ noise[:, None]

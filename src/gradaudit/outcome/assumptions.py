@@ -19,11 +19,13 @@ class Hypothesis:
         network_given: Whether the caller gave the network; it is a guess otherwise.
         loss: The loss's name.
         loss_given: Whether the caller named the loss; it is the usual one otherwise.
+        left_out: Why no network was run at all; empty if it was, or if there is none.
     """
 
     network_given: bool
     loss: str
     loss_given: bool
+    left_out: str = ""
 
     def __str__(self) -> str:
         network = "as given" if self.network_given else "guessed from the weights' shapes, ReLU"
@@ -73,6 +75,10 @@ def assumptions(outcome: Outcome, update: Update, hypothesis: Hypothesis) -> tup
             "The layer is not the first one: what is recovered are its inputs, features of the "
             "records."
         )
+    if hypothesis.left_out and outcome.status.leak_proven:
+        lines.append(f"The proof rests on the layer alone: {hypothesis.left_out}")
+        lines.extend(outcome.notes)
+        return tuple(lines)
     given = hypothesis.network_given or hypothesis.loss_given
     if outcome.certificate.kind in ("full_gradient", "activation_gradient", "explained_rows"):
         lines.append(f"The recomputed gradient confirms the model ({hypothesis}).")

@@ -20,10 +20,11 @@ from gradaudit.certify import Network, Verdict, certify, certify_partial
 from gradaudit.evidence import Status
 from gradaudit.layers import is_output
 from gradaudit.linear.approximate import Approximation, approximate
+from gradaudit.linear.blocks import home_of, live_lines, transposed_times
 from gradaudit.linear.closed_form import invert_single
 from gradaudit.linear.cocktail_party import cocktail_party
 from gradaudit.linear.disaggregate import Batch
-from gradaudit.linear.factor import Factors, factor_gradient
+from gradaudit.linear.factor import Factors, factor_gradient, is_streamed
 from gradaudit.linear.invert import Inversion, invert
 from gradaudit.linear.problem import Problem, build_problem
 from gradaudit.linear.proposers import suited
@@ -53,12 +54,13 @@ class LinearAttack:
             return Outcome(Status.NOT_APPLICABLE, moved.cause, moved.remedy, layer.name, role)
         self.setup.control.report(f"layer {layer.name}: factoring the gradient")
         output = is_output(self.setup.plan, layer)
-        layer = _moved(layer, self.setup.place)
+        layer = _moved(layer, self.setup)
         factors = factor_gradient(
             layer.weight_gradient,
             generator=self.setup.generator,
             output_layer=output,
             weight=layer.weight if self.setup.sign < 0 else None,
+            memory=self.setup.control.budget.memory,
         )
         noisy = NoisyAttack(self.setup)
         suits = noisy.suits(layer, factors, role)
@@ -86,12 +88,12 @@ class LinearAttack:
         if self.setup.attack == COCKTAIL_PARTY:
             return self._unmix(layer, role, factors)
         best: Outcome | None = None
-        live = layer.weight_gradient != 0
+        live_rows, live_columns = live_lines(layer.weight_gradient)
         settings = attempts_for(
             role,
             is_output(self.setup.plan, layer),
             factors,
-            live=(int(live.any(1).sum()), int(live.any(0).sum())),
+            live=(int(live_rows.sum()), int(live_columns.sum())),
             attack=self.setup.attack,
         )
         if isinstance(settings, Refusal):
@@ -196,20 +198,26 @@ class LinearAttack:
         product: Tensor | None = None
         # From the outputs backwards: they are few, and so are the product's rows all the way.
         for layer, _ in reversed(self.setup.plan.linear[names.index(name) + 1 :]):
-            weight = layer.weight.to(self.setup.place, torch.float64)
-            if product is not None and product.shape[1] != len(weight):
+            if product is None:
+                product = layer.weight.to(self.setup.place, torch.float64)
+            elif product.shape[1] != len(layer.weight):
                 return None
-            product = weight if product is None else product @ weight
+            else:
+                product = transposed_times(layer.weight, product.T).T
         return product
 
 
-def _moved(layer: LinearLayer, place: torch.device) -> LinearLayer:
-    bias, change = layer.bias, layer.bias_gradient
+def _moved(layer: LinearLayer, setup: Setup) -> LinearLayer:
+    """The layer on the device; matrices that do not fit there are left to be read in blocks."""
+    bias, change, place = layer.bias, layer.bias_gradient, setup.place
+    matrices = place
+    if is_streamed(layer.weight_gradient, setup.control.budget.memory):
+        matrices = home_of(layer.weight_gradient, place, copies=2)
     return replace(
         layer,
-        weight=layer.weight.to(place),
+        weight=layer.weight.to(matrices),
         bias=None if bias is None else bias.to(place),
-        weight_gradient=layer.weight_gradient.to(place),
+        weight_gradient=layer.weight_gradient.to(matrices),
         bias_gradient=None if change is None else change.to(place),
     )
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from gradaudit.applicability import NOISE_ATTACKS
 from gradaudit.certify import certify_under_noise
+from gradaudit.linear.blocks import measure_lines, row_norms
 from gradaudit.linear.factor import BELIEVED_GAP, Factors, rounding_of_weights
-from gradaudit.linear.noise import effective_dtype, looks_independent
+from gradaudit.linear.noise import effective_dtype, is_independent
 from gradaudit.linear.problem import Setting, build_problem
+from gradaudit.linear.remainder import Remainder
 from gradaudit.linear.tolerances import SURPLUS_ZEROS, rounding_floor
 from gradaudit.noisy import factors_above_noise, measure_noise, noise_edge, recover_under_noise
 from gradaudit.outcome import Outcome
@@ -53,9 +54,10 @@ class NoisyAttack:
             return True
         if rank >= min(layer.shape) // 2:
             return False
-        matrix = layer.weight_gradient.to(factors.left)
+        matrix = layer.weight_gradient if factors.streamed else layer.weight_gradient.double()
         kept = factors.left[:, :rank] * factors.values[:rank]
-        return looks_independent(matrix, matrix - kept @ factors.right[:, :rank].T, rank)
+        rest = Remainder(matrix, kept, factors.right[:, :rank].T)
+        return is_independent(measure_lines(matrix, kept.device), rest, rank)
 
     def comes_first(self, factors: Factors) -> bool:
         """Whether noise is too strong for zeros to stand out, which an exact search needs."""
@@ -101,9 +103,6 @@ def _values(factors: Factors) -> Float[Tensor, " k"]:
 
 def _rounding(layer: LinearLayer) -> float:
     """The largest singular value that rounding alone explains."""
-    matrix = layer.weight_gradient.to(torch.float64)
-    rows, columns = matrix.norm(dim=1), matrix.norm(dim=0)
-    largest = float(torch.maximum(rows.max(), columns.max()))
-    return rounding_floor(
-        effective_dtype(layer.weight_gradient), largest, float(rows.max()), float(columns.max())
-    )
+    matrix = layer.weight_gradient
+    row, column = float(row_norms(matrix).max()), float(row_norms(matrix.T).max())
+    return rounding_floor(effective_dtype(matrix), max(row, column), row, column)

@@ -209,7 +209,8 @@ class Update:
             for name in sorted(tensors):
                 tensor = tensors[name].detach().cpu().contiguous()
                 digest.update(f"{kind}/{name}:{tensor.dtype}:{tuple(tensor.shape)}".encode())
-                digest.update(tensor.view(-1).view(torch.uint8).numpy().tobytes())
+                # The buffer itself: a large layer's bytes are not copied to be read.
+                digest.update(tensor.view(-1).view(torch.uint8).numpy().data)
         return digest.hexdigest()
 
     def save(self, path: str | Path, *, notes: Mapping[str, str] | None = None) -> None:
