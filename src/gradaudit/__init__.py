@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from gradaudit.planning import Plan, plan
     from gradaudit.preprocessing import Column, Preprocessing
     from gradaudit.rank import RankAnalysis, rank_analysis
+    from gradaudit.rerunning import Rerun, rerun
     from gradaudit.result import AuditResult
     from gradaudit.truth import Truth
     from gradaudit.update import GradientStep, LocalTraining, Update
@@ -64,6 +65,7 @@ _HOMES = {
     "Preprocessing": "preprocessing",
     "Progress": "budget",
     "RankAnalysis": "rank",
+    "Rerun": "rerunning",
     "Status": "evidence",
     "Truth": "truth",
     "Update": "update",
@@ -73,6 +75,7 @@ _HOMES = {
     "load_update": "capture",
     "plan": "planning",
     "rank_analysis": "rank",
+    "rerun": "rerunning",
 }
 
 __all__ = [
@@ -90,6 +93,7 @@ __all__ = [
     "Preprocessing",
     "Progress",
     "RankAnalysis",
+    "Rerun",
     "Status",
     "Truth",
     "Update",
@@ -108,6 +112,7 @@ __all__ = [
     "plan",
     "rank_analysis",
     "report",
+    "rerun",
     "rgap",
     "theory",
 ]

@@ -40,5 +40,5 @@ def test_what_ran_to_its_end_is_done():
 
 
 def test_codes_are_told_apart_and_explained():
-    assert sorted(ExitCode) == [0, 1, 2, 3, 70, 130]
+    assert sorted(ExitCode) == [0, 1, 2, 3, 4, 5, 70, 130]
     assert len({code.meaning for code in ExitCode}) == len(ExitCode)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
+from gradaudit.capture.alignment import aligned
 from gradaudit.capture.mistakes import check_changed, check_gradient, check_not_weights
 from gradaudit.capture.roles import DELTA, GRADIENT, WEIGHTS_AFTER
 from gradaudit.preprocessing import Preprocessing
@@ -45,6 +46,8 @@ def assemble(
         observed = difference(weights, observed)
     elif kind == DELTA and not trusted:
         observed = {name: t for name, t in observed.items() if not is_buffer(name)} or observed
+    weights = {name: aligned(tensor) for name, tensor in weights.items()}
+    observed = {name: aligned(tensor) for name, tensor in observed.items()}
     update = Update(
         weights,
         gradient=observed if kind == GRADIENT else None,

@@ -17,6 +17,7 @@ from gradaudit.cli.guard import guarded
 from gradaudit.cli.plan import plan
 from gradaudit.cli.rank import rank
 from gradaudit.cli.report import report
+from gradaudit.cli.rerun import rerun
 from gradaudit.cli.simulate import simulate
 from gradaudit.cli.verb import write_exit_codes
 from gradaudit.version import __version__
@@ -64,7 +65,7 @@ def program(ctx: click.Context) -> None:
         click.echo(ctx.get_help())
 
 
-for _verb in (demo, simulate, audit, report, rank, defend, plan, experiment):
+for _verb in (demo, simulate, audit, report, rerun, rank, defend, plan, experiment):
     program.add_command(_verb)
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from os import PathLike
 from pathlib import Path
+from typing import cast, get_args
 
-from gradaudit.capture import load_update
+from gradaudit.capture import Contains, load_update
 from gradaudit.errors import InputError
 from gradaudit.result import AuditResult
 from gradaudit.result.request import CapturedFile, CaptureRequest
@@ -40,13 +41,16 @@ def find_update(
     # Another file of the same update, as `Update.save` writes it, has the weights in it.
     if before is None and capture.weights is not None and recorded:
         before = _find("weights", capture.weights, folder)
+    contains = capture.contains if recorded and capture.contains else "auto"
+    if contains not in get_args(Contains):
+        expected = ", ".join(map(repr, get_args(Contains)))
+        raise InputError("request.capture.contains", repr(contains[:80]), f"one of {expected}")
     step = step_from_text(capture.step, "request.capture.step")
-    single = isinstance(step, GradientStep)
     observed = load_update(
         path,
         before,
-        contains=capture.contains if recorded and capture.contains else "auto",  # type: ignore[arg-type]
-        learning_rate=step.learning_rate if single else None,
+        contains=cast(Contains, contains),
+        learning_rate=step.learning_rate if isinstance(step, GradientStep) else None,
         training=None if isinstance(step, GradientStep) else step,
         noise=capture.noise,
         preprocessing=capture.preprocessing,
