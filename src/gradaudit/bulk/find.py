@@ -103,7 +103,10 @@ def _job(place: _Place, stem: str, reading: Reading) -> Job:
     except InputError as error:
         where = f"{place.name}: {error.argument}"
         raise InputError(where, error.found, error.expected, error.remedy) from error
-    return Job(place.name, stem, str(place.path), own, place.come_across)
+    if own.weights is not None:
+        own = replace(own, weights=os.path.abspath(own.weights))
+    # Workers need not be in this folder.
+    return Job(place.name, stem, os.path.abspath(place.path), own, place.come_across)
 
 
 def _places(word: Path, base: str, out: Path, others: list[Row]) -> Iterator[_Place]:

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from gradaudit.bulk.lock import OWNER
 from gradaudit.bulk.row import Row
 from gradaudit.decoding import check_keys, decode
 from gradaudit.errors import GradauditError, InputError
@@ -17,6 +18,8 @@ from gradaudit.result.file import plain
 from gradaudit.tensorfile import replacing, sha256_of
 
 RESULTS, ROWS = "results", "rows"
+# Ends of the names of pages, without and with the records. A plus is in no result's own name.
+REDACTED, SHOWN = ".html", "+records.html"
 SCHEMA, SCHEMA_VERSION = "gradaudit.bulk-row", "1"
 MAX_ROW_BYTES = 2**20
 
@@ -39,6 +42,10 @@ class Folder:
         """Of a result's JSON."""
         return self.path / RESULTS / f"{stem}.json"
 
+    def pages(self, stem: str) -> list[Path]:
+        """Of the pages that there may be of a result: they are made from it."""
+        return [self.path / RESULTS / f"{stem}{suffix}" for suffix in (REDACTED, SHOWN)]
+
     def place(self, stem: str) -> str:
         """Of a result's JSON, from the folder itself."""
         return f"{RESULTS}/{stem}.json"
@@ -58,6 +65,8 @@ class Folder:
         """
         target = self.result(stem)
         try:
+            for page in self.pages(stem):
+                page.unlink(missing_ok=True)
             result.save(target, keep_records=records)
             files = {target.name: sha256_of(target)}
             arrays = target.with_suffix(".safetensors")
@@ -97,7 +106,9 @@ class Folder:
             row = decode(Row, value["row"], path.name, null_is_infinite=False)
             files = decode(dict[str, str], value["files"], path.name)
             names = {self.result(stem).name, self.result(stem).with_suffix(".safetensors").name}
-            if not files or not set(files) <= names or value["key"] != key_of():
+            if not files or not set(files) <= names or row.result != self.place(stem):
+                return None
+            if value["key"] != key_of():
                 return None
             kept = self.path / RESULTS
             whole = all(sha256_of(kept / name) == digest for name, digest in files.items())
@@ -108,10 +119,10 @@ class Folder:
 
     def clean(self) -> None:
         """Remove what a killed run left half written: it may hold records."""
-        for part in (RESULTS, ROWS):
-            for path in (self.path / part).glob(".*"):
-                with suppress(OSError):
-                    path.unlink()
+        patterns = (f"{RESULTS}/.*", f"{ROWS}/.*", ".summary.*.*", f".{OWNER}.*")
+        for path in (path for pattern in patterns for path in self.path.glob(pattern)):
+            with suppress(OSError):
+                path.unlink()
 
     def _row(self, stem: str) -> Path:
         return self.path / ROWS / f"{stem}.json"

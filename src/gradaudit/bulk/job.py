@@ -52,4 +52,4 @@ def key(files: Sequence[str], reading: Reading, settings: AuditSettings) -> str:
         "settings": settings.to_json(),
     }
     text = json.dumps(value, sort_keys=True, allow_nan=False)
-    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

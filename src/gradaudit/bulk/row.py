@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gradaudit.decoding import Count
+from gradaudit.errors import InputError
 from gradaudit.evidence import Status
 from gradaudit.result import AuditResult
 
@@ -40,6 +41,9 @@ class Row:
         created: When the audit ended, UTC.
         files: Digests of the update's files, and of the weights'.
         result: The result's JSON, from the folder of the summary; "" without one.
+
+    Raises:
+        InputError: There is no such status.
     """
 
     name: str
@@ -55,6 +59,11 @@ class Row:
     created: str = ""
     files: tuple[str, ...] = ()
     result: str = ""
+
+    def __post_init__(self) -> None:
+        known = [*(status.value for status in Status), *MEANINGS]
+        if self.status not in known:
+            raise InputError("status", repr(self.status), "one of " + ", ".join(known))
 
     @property
     def audited(self) -> bool:

@@ -147,7 +147,7 @@ class _Run:
         missing = {job.name: job for job in self._jobs if job.name not in self.rows}
         self._begun = self._missing = len(missing)
         self._started = time.monotonic()
-        settings, folder = self._settings, str(self._folder.path)
+        settings, folder = self._settings, os.path.abspath(self._folder.path)
         units = [
             Unit(
                 name,

@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from gradaudit.cli.engines import engine_options
 from gradaudit.cli.verb import Command, flag, limit, option
 from gradaudit.errors import InputError
 
@@ -14,13 +15,22 @@ BULK_EXAMPLES = (
         "All captured updates, resumed by the same words; one page and one table of all",
         "gradaudit audit captures/ --seconds 60 --out audits",
     ),
+    ("The same by four processes", "gradaudit audit captures/ --out audits --workers 4"),
     (
         "As a manifest describes them, with a report of each",
         "gradaudit audit captures/manifest.csv --out audits --reports",
     ),
 )
 
-_OPTIONS: dict[str, Any] = {"reports": False, "again": False, "total_seconds": None}
+# With what they are when nobody gives them.
+_OPTIONS: dict[str, Any] = {
+    "reports": False,
+    "again": False,
+    "total_seconds": None,
+    "engine": None,
+    "workers": None,
+    "address": None,
+}
 
 
 def bulk_options(command: Command) -> Command:
@@ -31,7 +41,7 @@ def bulk_options(command: Command) -> Command:
         bulk = {name: kwargs.pop(name) for name in _OPTIONS}
         return command(*args, bulk=bulk, **kwargs)
 
-    added: Callable[..., Any] = gathered
+    added: Callable[..., Any] = engine_options(gathered)
     for add in reversed(
         (
             flag("--reports", help="With several updates: write a report of each."),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,7 +22,7 @@ from gradaudit.cli.progress import progress_display
 from gradaudit.cli.search import Manner
 from gradaudit.cli.signals import stop_on_signals
 from gradaudit.cli.terminal import output, say
-from gradaudit.engine import Engine, InProcess, Unit
+from gradaudit.engine import Engine, Unit, open_engine
 from gradaudit.errors import InputError, require
 from gradaudit.report.bulk import (
     pages,
@@ -47,6 +48,9 @@ def audit_updates(
     reports: bool,
     again: bool,
     total_seconds: float | None,
+    engine: str | None,
+    workers: int | None,
+    address: str | None,
 ) -> ExitCode:
     """Audit several updates, write all files, and print the summary.
 
@@ -61,6 +65,9 @@ def audit_updates(
         reports: Whether to write a page of each.
         again: Whether to audit again what is finished.
         total_seconds: Time for all together, or None.
+        engine: Where audits run, as `gradaudit.engine.open_engine` takes it.
+        workers: Likewise.
+        address: Likewise.
 
     Returns:
         The exit code.
@@ -93,7 +100,7 @@ def audit_updates(
     control = Control(Budget(None, None))
     with (
         stop_on_signals(control),
-        InProcess() as engine,
+        open_engine(engine, workers, address) as place,
         progress_display(quiet=manner.quiet, machine=manner.machine) as display,
     ):
         control.listener = display
@@ -102,14 +109,14 @@ def audit_updates(
             out,
             settings=settings,
             reading=reading,
-            engine=engine,
+            engine=place,
             control=control,
             total_seconds=total_seconds,
             again=again,
         )
         shown = pages(summary, show_records=manner.show_records) if reports else {}
         if not control.interrupted:
-            _write_pages(shown, out, engine, control, shows=manner.show_records, salt=salt)
+            _write_pages(shown, out, place, control, shows=manner.show_records, salt=salt)
     page = out / "summary.html"
     write_summary_page(summary, page, pages=shown)
     _tell(summary, out, manner)
@@ -135,8 +142,9 @@ def _write_pages(
             name,
             write_update_page,
             {
-                "result": str(out / result),
-                "page": str(out / page),
+                # Workers need not be in this folder.
+                "result": os.path.abspath(out / result),
+                "page": os.path.abspath(out / page),
                 "name": name,
                 "show_records": shows,
                 "salt": salt,

@@ -7,6 +7,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import quote
 
+from gradaudit.bulk.folder import REDACTED, SHOWN
 from gradaudit.bulk.row import FAILED, MEANINGS, NOT_AN_UPDATE, NOT_DONE, UNREADABLE, Row
 from gradaudit.bulk.summary import Summary
 from gradaudit.evidence import Status
@@ -24,8 +25,6 @@ _WORDS = {
     FAILED: "failed",
     NOT_DONE: "not audited yet",
 }
-# A plus is in no result's own name.
-REDACTED, SHOWN = ".html", "+records.html"
 
 
 def status_words(status: str) -> str:
