@@ -9,6 +9,7 @@ from gradaudit.version import __version__
 
 if TYPE_CHECKING:
     from gradaudit import (
+        bulk,
         clients,
         data,
         defending,
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     )
     from gradaudit.auditing import audit
     from gradaudit.budget import Budget, Control, Progress
+    from gradaudit.bulk import audit_many
     from gradaudit.capture import load_update
     from gradaudit.defending import defense_curve
     from gradaudit.errors import GradauditError, InputError, MissingExtraError
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
 
 # Loaded when first used: torch alone takes a second or two, and `gradaudit --help` needs none.
 _MODULES = (
+    "bulk",
     "clients",
     "data",
     "defending",
@@ -70,6 +73,7 @@ _HOMES = {
     "Truth": "truth",
     "Update": "update",
     "audit": "auditing",
+    "audit_many": "bulk",
     "defense_curve": "defending",
     "invert_features": "gradient_matching",
     "load_update": "capture",
@@ -99,6 +103,8 @@ __all__ = [
     "Update",
     "__version__",
     "audit",
+    "audit_many",
+    "bulk",
     "clients",
     "data",
     "defending",
