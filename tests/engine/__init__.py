@@ -1,0 +1,1 @@
+"""Tests of the engines, and what they are given to do."""

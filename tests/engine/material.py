@@ -1,9 +1,10 @@
-"""What the engines are given to do."""
+"""What the engines are given to do: without torch, which a new worker takes seconds to import."""
 
 from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
 from pathlib import Path
 
@@ -22,12 +23,16 @@ def break_down():
     raise RuntimeError("first line\nsecond line \x1b[31m")
 
 
-def unreadable():
-    return lambda: None
+def lock():
+    """What cannot go from one process to another."""
+    return threading.Lock()
 
 
-def threads():
-    # Late, as most of this needs no torch, and a worker is there in a moment without.
+def environment(name):
+    return os.environ.get(name)
+
+
+def torch_threads():
     import torch
 
     return torch.get_num_threads()
@@ -43,28 +48,30 @@ def die(folder, times):
     return "alive"
 
 
-def leave(code):
-    os._exit(code)
-
-
-def sleep(seconds, marker=None):
-    if marker is not None:
-        Path(marker).write_text(str(os.getpid()))
+def sleep(marker, seconds):
+    """Say which process sleeps, and sleep."""
+    mark(marker)
     time.sleep(seconds)
-    return os.getpid()
+    return "slept"
+
+
+def sleep_once(marker, seconds):
+    """Sleep long the first time only."""
+    return "awake" if Path(marker).exists() else sleep(marker, seconds)
 
 
 def wait_for_interruption(marker, control):
     """Say that it is at work, and work until it is told to stop."""
-    Path(marker).write_text(str(os.getpid()))
+    mark(marker)
     for _ in range(600):
         if control.interrupted:
+            Path(marker).with_suffix(".heard").touch()
             return "stopped"
         time.sleep(0.05)
     return "never stopped"
 
 
-def lock():
-    import threading
-
-    return threading.Lock()
+def mark(marker):
+    temporary = Path(marker).with_suffix(".new")
+    temporary.write_text(str(os.getpid()))
+    temporary.rename(marker)

@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any
 
 from gradaudit.budget import Budget, Control
-from gradaudit.engine.doing import described, do, one_line
+from gradaudit.engine.doing import do, one_line
 from gradaudit.engine.engine import MAX_ATTEMPTS, TICK_SECONDS, check_count, check_units, is_over
 from gradaudit.engine.unit import Done, Unit
 from gradaudit.errors import InputError, require
@@ -23,6 +23,7 @@ from gradaudit.version import __version__
 # Read when Ray is imported: nothing is told to its makers, and nothing of what Ray says of dead
 # workers comes out on stdout, where a program reads results.
 ENVIRONMENT = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_DEDUP_LOGS_SKIP_REGEX": "."}
+ANSWER_SECONDS = 5.0
 # Tasks that were cancelled are waited for so long.
 PATIENCE_SECONDS = 1.0
 
@@ -127,23 +128,19 @@ class Ray:
                     "no address, which takes that cluster",
                 )
             return self
-        place = {"num_cpus": self._most} if self._address is None else {}
+        if self._address not in (None, "auto"):
+            _check_answers(str(self._address))
+        local = {"num_cpus": self._most, "include_dashboard": False} if not self._address else {}
         with _handlers_kept():
             try:
                 ray.init(
                     address=self._address or "local",
-                    include_dashboard=False if self._address is None else None,
                     log_to_driver=False,
                     logging_level=logging.ERROR,
-                    **place,
+                    **local,
                 )
             except (ConnectionError, ValueError, RuntimeError) as error:
-                raise InputError(
-                    "address",
-                    f"{self._address!r}: {described(error)}",
-                    "the address of a Ray cluster that runs",
-                    "start one with 'ray start --head', or give no address",
-                ) from error
+                raise _no_cluster(self._address, _why(error)) from error
         self._ours = True
         return self
 
@@ -174,6 +171,37 @@ def _brief(error: BaseException) -> str:
     lines = [line for line in str(error).splitlines() if line.strip()] or [""]
     cause = lines[-1] if "Traceback" in str(error) else f"{type(error).__name__}: {lines[0]}"
     return one_line(cause)
+
+
+def _check_answers(address: str) -> None:
+    """Check that somebody listens at the address, for which Ray itself would wait for ever.
+
+    Raises:
+        InputError: Nobody does.
+    """
+    host, _, port = address.rpartition(":")
+    if not host or "/" in host or not port.isdecimal() or not 0 < int(port) < 2**16:
+        raise InputError("address", repr(address), "host:port, or auto")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), ANSWER_SECONDS).close()
+    except OSError as error:
+        raise _no_cluster(address, str(error)) from error
+
+
+def _why(error: BaseException) -> str:
+    """What kept Ray from connecting."""
+    if "AuthenticationError" in str(error.__cause__):
+        return "a cluster that wants a token; set RAY_AUTH_MODE and RAY_AUTH_TOKEN as it has them"
+    return _brief(error)
+
+
+def _no_cluster(address: str | None, why: str) -> InputError:
+    return InputError(
+        "address",
+        f"{address!r}: {one_line(why)}",
+        "the address of a Ray cluster that runs",
+        "start one with 'ray start --head', or give no address",
+    )
 
 
 @contextmanager
