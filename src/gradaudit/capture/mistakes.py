@@ -16,7 +16,7 @@ LOOKS_LIKE_WEIGHTS = 0.25
 # Below this cosine, "weights after the step" have nothing left of the weights before.
 UNRELATED_COSINE = 0.5
 # Entries whose difference is held at once.
-PART_ENTRIES = 1 << 24
+PART_ENTRIES = 1 << 22
 
 
 def check_gradient(

@@ -9,7 +9,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from gradaudit.evidence import Check
-from gradaudit.linear.blocks import frobenius, transposed_times
+from gradaudit.linear.blocks import frobenius, measure_lines, transposed_times
 from gradaudit.linear.remainder import Remainder
 from gradaudit.linear.tolerances import FLOAT64_EPS, ZERO_ROUNDINGS
 
@@ -149,7 +149,7 @@ def _distinct_columns(matrix: Float[Tensor, "m n"]) -> Int[Tensor, " k"]:
         unit = matrix / matrix.norm(dim=0).clamp(min=torch.finfo(matrix.dtype).tiny)
         marks = (vector @ unit).abs()
     else:
-        norms = torch.linalg.vector_norm(matrix, dim=0, dtype=torch.float64)
+        norms = measure_lines(matrix).column_energies.sqrt()
         product = transposed_times(matrix, vector.double()[:, None])[:, 0]
         marks = (product / norms.clamp(min=torch.finfo(torch.float64).tiny)).abs()
     _, inverse = torch.unique(marks, return_inverse=True)

@@ -38,9 +38,14 @@ class Lines:
     largest: float
 
     @property
-    def energy(self) -> float:
-        """The squared Frobenius norm."""
-        return float(self.row_energies.sum())
+    def largest_row(self) -> float:
+        """The largest norm of a row."""
+        return float(self.row_energies.max().sqrt())
+
+    @property
+    def largest_column(self) -> float:
+        """The largest norm of a column."""
+        return float(self.column_energies.max().sqrt())
 
 
 def row_blocks(
@@ -147,7 +152,8 @@ def row_norms(matrix: Float[Tensor, "m n"]) -> Float[Tensor, " m"]:
     """
     if matrix.dtype == torch.float64:
         return matrix.norm(dim=1)
-    return torch.linalg.vector_norm(matrix, dim=1, dtype=torch.float64)
+    # Torch's own norm in another type copies the whole matrix first.
+    return torch.cat([block.norm(dim=1) for _, block in row_blocks(matrix)])
 
 
 def frobenius(matrix: Float[Tensor, "m n"]) -> Float[Tensor, ""]:
@@ -159,7 +165,7 @@ def frobenius(matrix: Float[Tensor, "m n"]) -> Float[Tensor, ""]:
     """
     if matrix.dtype == torch.float64:
         return matrix.norm()
-    return torch.linalg.vector_norm(matrix, dtype=torch.float64)
+    return row_norms(matrix).norm()
 
 
 def live_lines(matrix: Float[Tensor, "m n"]) -> tuple[Bool[Tensor, " m"], Bool[Tensor, " n"]]:

@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from gradaudit.evidence import Spectrum
-from gradaudit.linear.blocks import Lines, measure_lines, row_norms
+from gradaudit.linear.blocks import Lines, measure_lines
 from gradaudit.linear.noise import effective_dtype, is_independent, line_noise
 from gradaudit.linear.range_finder import Decomposition, decompose
 from gradaudit.linear.remainder import Remainder
@@ -113,8 +113,8 @@ def factor_gradient(
     dtype = effective_dtype(gradient)
     floor_of = _FloorRule(
         dtype,
-        float(lines.row_energies.max().sqrt()),
-        float(lines.column_energies.max().sqrt()),
+        lines.largest_row,
+        lines.largest_column,
         rounding_of_weights(weight),
     )
     found = decompose(matrix, floor_of.least, generator, streamed=streamed, memory=memory)
@@ -276,8 +276,8 @@ def rounding_of_weights(weight: Tensor | None) -> float:
     """
     if weight is None:
         return 0.0
-    rows, columns = (float(row_norms(side).max()) for side in (weight, weight.T))
-    return rounding_floor(weight.dtype, 0.0, rows, columns)
+    lines = measure_lines(weight)
+    return rounding_floor(weight.dtype, 0.0, lines.largest_row, lines.largest_column)
 
 
 def _empty(lines: Lines, streamed: bool) -> Factors:

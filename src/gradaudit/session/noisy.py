@@ -9,7 +9,7 @@ from torch import Tensor
 
 from gradaudit.applicability import NOISE_ATTACKS
 from gradaudit.certify import certify_under_noise
-from gradaudit.linear.blocks import measure_lines, row_norms
+from gradaudit.linear.blocks import measure_lines
 from gradaudit.linear.factor import BELIEVED_GAP, Factors, rounding_of_weights
 from gradaudit.linear.noise import effective_dtype, is_independent
 from gradaudit.linear.problem import Setting, build_problem
@@ -104,5 +104,6 @@ def _values(factors: Factors) -> Float[Tensor, " k"]:
 def _rounding(layer: LinearLayer) -> float:
     """The largest singular value that rounding alone explains."""
     matrix = layer.weight_gradient
-    row, column = float(row_norms(matrix).max()), float(row_norms(matrix.T).max())
+    lines = measure_lines(matrix)
+    row, column = lines.largest_row, lines.largest_column
     return rounding_floor(effective_dtype(matrix), max(row, column), row, column)

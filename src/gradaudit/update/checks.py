@@ -10,6 +10,9 @@ from torch import Tensor
 from gradaudit.errors import InputError
 from gradaudit.update.naming import without_wrappers
 
+# Entries that are looked at together: 32 MiB in float64.
+PART_ENTRIES = 1 << 22
+
 
 def strip_wrappers(what: str, tensors: Mapping[str, Tensor] | None) -> dict[str, Tensor]:
     """Detach every tensor and drop the wrappers' prefixes from its name."""
@@ -64,10 +67,11 @@ def drop_counters(observed: dict[str, Tensor], kind: str) -> dict[str, Tensor]:
 def check_values(what: str, tensors: Mapping[str, Tensor]) -> None:
     """Refuse values that are not finite."""
     for name, tensor in tensors.items():
-        # A sum is finite only if no entry is nan or inf, and costs no temporary of full size;
-        # it may overflow, so that only a suspicious tensor is looked at entry by entry.
-        if tensor.numel() and not bool(torch.isfinite(tensor.sum(dtype=torch.float64))):
-            bad = int((~torch.isfinite(tensor)).sum())
+        # A sum is finite only if no entry is nan or inf; it may overflow, so that only a suspicious
+        # tensor is looked at entry by entry. Torch copies what it sums in another type: in parts.
+        sums = torch.stack([part.sum(dtype=torch.float64) for part in _parts(tensor)])
+        if not bool(torch.isfinite(sums).all()):
+            bad = sum(int((~torch.isfinite(part)).sum()) for part in _parts(tensor))
             if bad:
                 raise InputError(
                     f"{what}[{name!r}]",
@@ -75,6 +79,13 @@ def check_values(what: str, tensors: Mapping[str, Tensor]) -> None:
                     "finite numbers",
                     "capture the update before it overflows",
                 )
+
+
+def _parts(tensor: Tensor) -> tuple[Tensor, ...]:
+    """A tensor in slices of a bounded number of entries."""
+    if tensor.ndim == 0:
+        return (tensor,)
+    return torch.split(tensor, max(1, PART_ENTRIES // max(1, tensor[:1].numel())))
 
 
 def check_match(weights: Mapping[str, Tensor], observed: Mapping[str, Tensor], kind: str) -> None:
