@@ -32,6 +32,12 @@ def test_one_printable_line_whatever_a_file_holds(argument, found, expected, rem
     assert text.isprintable()
 
 
+def test_a_name_of_a_megabyte_is_cut_and_the_remedy_kept():
+    text = str(InputError("n" * 10**6, "a" * 10**6, "b", "rename it"))
+    assert len(text) < 2_000
+    assert text.endswith("; rename it")
+
+
 def test_it_survives_a_process_boundary():
     error = InputError("layer", "\x1b[31m", "a name", "say so")
     again = pickle.loads(pickle.dumps(error))

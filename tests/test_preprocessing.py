@@ -68,6 +68,7 @@ def test_json_round_trip_is_exact(preprocessing):
     [
         {"image_shape": (1, 2, 2), "columns": (Column("a"),)},
         {"image_shape": (0, 2, 2)},
+        {"image_shape": (10**4_000, 10**4_000, 2)},
         {"image_shape": (3, 2, 2), "mean": (0.5,)},
         {"image_shape": (1, 2, 2), "std": (0.0,)},
         {"image_shape": (1, 2, 2), "mean": (float("nan"),)},

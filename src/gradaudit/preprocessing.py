@@ -17,6 +17,9 @@ from jaxtyping import Float, Shaped
 
 from gradaudit.errors import InputError
 
+# Of a record; no network takes that many.
+MAX_FEATURES = 2**40
+
 
 @dataclass(frozen=True)
 class Column:
@@ -81,6 +84,10 @@ class Preprocessing:
                 str(self.image_shape),
                 "three positive numbers: channels, height, width",
             )
+        if self.image_shape is not None and math.prod(self.image_shape) > MAX_FEATURES:
+            # Python writes no number of more than some thousands of digits.
+            found = "a shape of more values"
+            raise InputError("preprocessing.image_shape", found, f"at most {MAX_FEATURES:,}")
         channels = self.image_shape[0] if self.image_shape else 0
         for name in ("mean", "std"):
             values = getattr(self, name)

@@ -21,6 +21,8 @@ MAX_FILE_BYTES = 64 * 2**30
 # Weights and gradient of the deepest models have some thousands of tensors each. One costs about
 # a kilobyte, however few numbers it holds, and its entry in a file as little as 60 bytes.
 MAX_TENSORS = 100_000
+# With long names, those take this much; it is read before anything can be counted.
+MAX_HEADER_BYTES = 2**24
 
 
 @contextmanager
@@ -142,8 +144,9 @@ def read_tensors(path: str | Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     Raises:
         InputError: The file is missing, too large, or not safetensors.
     """
-    check_file(path)
+    size = check_file(path)
     try:
+        _check_header(path, size)
         with safe_open(path, framework="pt") as stream:
             metadata = dict(stream.metadata() or {})
             names = list(stream.keys())
@@ -155,6 +158,19 @@ def read_tensors(path: str | Path) -> tuple[dict[str, Tensor], dict[str, str]]:
         raise InputError(
             str(path), f"an unreadable file ({error})", "a safetensors file"
         ) from error
+
+
+def _check_header(path: str | Path, size: int) -> None:
+    with Path(path).open("rb") as stream:
+        declared = int.from_bytes(stream.read(8), "little")
+    # What is longer than the file is not read, and is the library's to refuse.
+    if MAX_HEADER_BYTES < declared < size:
+        raise InputError(
+            str(path),
+            f"a safetensors header of {declared:,} bytes",
+            f"at most {MAX_HEADER_BYTES:,}",
+            "save only the layers to be audited",
+        )
 
 
 def check_count(path: str | Path, number: int) -> None:

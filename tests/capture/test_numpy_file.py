@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from gradaudit import tensorfile
 from gradaudit.capture import load_update
 from gradaudit.capture.numpy_file import read_numpy
 from gradaudit.errors import InputError
@@ -133,6 +134,15 @@ def test_encrypted_and_damaged(tmp_path, refusal):
         content[offset] |= 1
     path.write_bytes(content)
     assert "encrypted" in refusal(path)
+
+
+def test_members_without_end_and_names_twice(tmp_path, refusal, monkeypatch):
+    monkeypatch.setattr(tensorfile, "MAX_TENSORS", 10)
+    path = _archive(tmp_path / "u.npz", {f"{i}.npy": b"" for i in range(11)})
+    assert "11 tensors" in refusal(path)
+    _archive(path, {"a.npy": _npy(np.ones(2)), "a": _npy(np.ones(2))})
+    with pytest.raises(InputError, match="two arrays of one name"):
+        read_numpy(path)
 
 
 def test_missing(tmp_path):

@@ -7,6 +7,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
+from gradaudit import tensorfile
 from gradaudit.capture.safetensors_file import read_safetensors
 from gradaudit.errors import InputError
 
@@ -59,6 +60,16 @@ def test_eight_bit_floats_are_refused_by_name(tmp_path, refusal):
 def test_four_bit_floats_are_refused_by_name(tmp_path, refusal):
     header = {"weights/a": _tensor(0, 4, [8], "F4"), "gradient/a": _tensor(4, 8, [8], "F4")}
     assert "float4" in refusal(_file(tmp_path / "u", header, b"\0" * 8))
+
+
+def test_headers_and_tensors_without_end(tmp_path, refusal, monkeypatch):
+    empty = {str(i): _tensor(0, 0, [0]) for i in range(11)}
+    path = _file(tmp_path / "u", empty)
+    monkeypatch.setattr(tensorfile, "MAX_TENSORS", 10)
+    assert "11 tensors" in refusal(path)
+    monkeypatch.setattr(tensorfile, "MAX_HEADER_BYTES", 100)
+    _file(tmp_path / "u", empty, b"\0")
+    assert "a safetensors header of" in refusal(path)
 
 
 def test_missing(tmp_path):

@@ -3,6 +3,7 @@ from __future__ import annotations
 import io
 import os
 import pickle
+import struct
 import zipfile
 from collections import OrderedDict
 
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from gradaudit.capture import load_update
+from gradaudit.capture import load_update, torch_file
 from gradaudit.capture.torch_file import check_instructions, read_torch
 from gradaudit.errors import InputError
 
@@ -164,6 +165,58 @@ def test_a_torch_that_is_not_safe_is_not_given_the_file(refusal, save, monkeypat
     path = save("a.pt", {"a": torch.ones(2)})
     monkeypatch.setattr(torch, "__version__", "2.9.1+cpu")
     assert "pip install 'torch>=2.10'" in refusal(path)
+
+
+def test_an_archive_that_torch_would_read_otherwise_is_refused(tmp_path, refusal):
+    """Its end names one directory, which torch reads; Python reads the one just before the end."""
+    archives = []
+    for value in (torch.zeros(3), torch.ones(2)):
+        stream = io.BytesIO()
+        torch.save({"a": value}, stream)
+        archives.append(stream.getvalue())
+    ends = [content.rfind(b"PK\x05\x06") for content in archives]
+    members, size, begin = struct.unpack("<HII", archives[0][ends[0] + 10 : ends[0] + 20])
+    shown = archives[1][: begin + size]
+    end = b"PK\x05\x06" + struct.pack("<IHHIIH", 0, members, members, size, begin, 0)
+    path = tmp_path / "both.pt"
+    path.write_bytes(archives[0][: ends[0]] + shown + end)
+    with zipfile.ZipFile(path) as archive:
+        assert archive.start_dir != begin
+    assert torch.equal(torch.load(path, weights_only=True)["a"], torch.zeros(3))
+    assert "read in two ways" in refusal(path)
+
+
+def test_names_that_differ_in_case_alone_are_refused(tmp_path, refusal, save):
+    """torch finds members whatever their case."""
+    save("ok.pt", {"a": torch.ones(2)})
+    with (
+        zipfile.ZipFile(tmp_path / "ok.pt") as good,
+        zipfile.ZipFile(tmp_path / "evil.pt", "w") as bad,
+    ):
+        for name in good.namelist():
+            bad.writestr(name, good.read(name))
+            if name.endswith("data.pkl"):
+                attack = pickle.dumps(Attack(tmp_path / "ran"), protocol=2)
+                bad.writestr(name.upper(), attack)
+    assert "read in two ways" in refusal(tmp_path / "evil.pt")
+
+
+def test_one_list_in_many_places_is_counted(refusal, save):
+    many = [torch.zeros(0)] * 2_000
+    path = save("laughs.pt", {str(i): many for i in range(2_000)})
+    assert path.stat().st_size < 2**16
+    assert "at most 100,000" in refusal(path)
+
+
+def test_a_pickle_without_end(tmp_path, refusal, monkeypatch):
+    monkeypatch.setattr(torch_file, "MAX_PICKLE_BYTES", 1_000)
+    path = _with_pickle(tmp_path, b"\x80\x02" + b"N0" * 1_000 + b"N.")
+    assert "a pickle of 2,004 bytes" in refusal(path)
+
+
+def test_a_storage_cannot_be_made_by_calling_it(tmp_path, refusal):
+    call = b"\x80\x02ctorch.storage\nUntypedStorage\n\x8a\x05" + (2**34).to_bytes(5, "little")
+    assert "torch.storage.UntypedStorage" in refusal(_with_pickle(tmp_path, call + b"\x85R."))
 
 
 def test_truncated_instructions_are_an_error():

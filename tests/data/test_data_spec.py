@@ -28,7 +28,7 @@ def test_every_kind_can_be_named(tmp_path):
 @pytest.mark.parametrize(
     "text",
     ["", "photos", "patches?sise=8", "patches?size=x", "digits?size=3", "digits?normalise=maybe",
-     "missing.npz", "missing.csv", "no/such/folder", "a.npz?size=3"],
+     "missing.npz", "missing.csv", "no/such/folder", "a.npz?size=3", "9" * 5_000, "a\0b"],
 )  # fmt: skip
 def test_bad_texts_are_one_line(text):
     with pytest.raises(InputError) as caught:

@@ -62,6 +62,29 @@ def test_broken_and_hostile_images_are_one_line(tmp_path, monkeypatch):
         image_folder(tmp_path)
 
 
+def test_programs_are_no_images(tmp_path):
+    """Pillow runs Ghostscript for these, whatever the suffix says."""
+    (tmp_path / "a.png").write_bytes(
+        b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n%%EndComments\nshowpage\n%%EOF\n"
+    )
+    with Image.open(tmp_path / "a.png") as image:
+        assert image.format == "EPS"
+    with pytest.raises(InputError, match="cannot identify image"):
+        image_folder(tmp_path)
+
+
+def test_warnings_of_the_library_are_not_the_users(tmp_path):
+    """They are errors in these tests."""
+    save(tmp_path / "a.tif", (1, 2, 3))
+    content = bytearray((tmp_path / "a.tif").read_bytes())
+    # More entries than a tag may have.
+    place = content.find(b"\x15\x01\x03\x00")
+    content[place + 4 : place + 8] = (128).to_bytes(4, "little")
+    (tmp_path / "a.tif").write_bytes(content)
+    with pytest.raises(InputError, match=r"a\.tif"):
+        image_folder(tmp_path)
+
+
 def test_bad_folders(tmp_path):
     with pytest.raises(InputError, match="no such folder"):
         image_folder(tmp_path / "absent")

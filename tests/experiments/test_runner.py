@@ -58,6 +58,26 @@ def test_what_is_there_is_not_run_again(counting, tmp_path):
     assert counting.ran[4:] == [0, 1, 2]
 
 
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"rows": 3},
+        {"rows": [3]},
+        {"environment": []},
+        {"seconds": "1"},
+        {"seconds": 10**400},
+        {"unit": 3},
+    ],
+)
+def test_rows_of_other_types_are_named(counting, tmp_path, changed):
+    run_experiment(counting, Scale("quick"), tmp_path)
+    stored = json.loads((tmp_path / "squares.json").read_text())
+    stored["units"][0] |= changed
+    (tmp_path / "squares.json").write_text(json.dumps(stored))
+    with pytest.raises(InputError, match=r"squares\.json"):
+        run_experiment(counting, Scale("quick"), tmp_path)
+
+
 def test_an_interrupted_unit_is_not_kept(counting, tmp_path):
     control = Control()
 

@@ -69,6 +69,22 @@ def test_bad_text(text):
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        f"mlp:{'9' * 5000}-2",
+        f"mlp:{'9' * 4000}-{'9' * 4000}-2",
+        "lenet?num_classes=" + "9" * 30,
+        "resnet18?width=999999999",
+        "cnn6?input_shape=3,99999999999,99999999999",
+    ],
+)
+def test_sizes_without_end(text):
+    with pytest.raises(InputError) as caught:
+        parse_model_on(text, None, seed=0)
+    assert len(str(caught.value)) < 2_000
+
+
+@pytest.mark.parametrize(
     ("text", "asked", "shape"),
     [
         ("lenet", None, (1, 28, 28)),

@@ -8,8 +8,8 @@ from typing import Any
 from torch import Tensor
 
 from gradaudit.capture.contents import Contents
-from gradaudit.hostile import check_tensors, reason
 from gradaudit.errors import InputError
+from gradaudit.hostile import check_tensors, reason
 
 WEIGHTS = "weights"
 GRADIENT = "gradient"

@@ -6,8 +6,8 @@ import zipfile
 from enum import Enum
 from pathlib import Path
 
-from gradaudit.hostile import reading
 from gradaudit.errors import InputError
+from gradaudit.hostile import reading
 from gradaudit.tensorfile import check_file, is_safetensors
 
 EXPECTED = "a safetensors, PyTorch (.pt) or NumPy (.npz) file"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import os
 
 from gradaudit.data.arrays import digits, npz_file, torchvision_set
 from gradaudit.data.folder import image_folder
@@ -80,7 +80,8 @@ def _open(text: str, name: str, options: Options, normalise: str) -> Source:
             delimiter="\t" if delimiter == "tab" else delimiter,
             normalise=normalise,
         )
-    if name and Path(name).is_dir():
+    # Path.is_dir() raises an error at a name that no file can have.
+    if os.path.isdir(name):
         size, channels = options.integer("size", 32), options.integer("channels", 3)
         options.finish()
         return image_folder(name, size=size, channels=channels, normalise=normalise)

@@ -11,7 +11,7 @@ from typing import Any, TypeVar, cast
 from gradaudit.decoding import decode
 from gradaudit.errors import InputError
 from gradaudit.result.file import plain
-from gradaudit.tensorfile import replacing
+from gradaudit.tensorfile import check_file, replacing
 
 T = TypeVar("T")
 FOLDER = "runs"
@@ -45,9 +45,10 @@ class Store:
         if path is None or not path.is_file():
             return None
         try:
+            check_file(path)
             value = json.loads(path.read_text(encoding="utf-8"))
             return cast(T, decode(kind, value["result"], str(path)))
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             remedy = "delete it, and it is made anew"
             raise InputError(str(path), f"{error}", "a result as it was written", remedy) from error
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from gradaudit.decoding import decode
 from gradaudit.errors import InputError
 from gradaudit.experiments.scale import Scale, shown
 from gradaudit.result.file import plain
-from gradaudit.tensorfile import replacing
+from gradaudit.tensorfile import check_file, replacing
 from gradaudit.version import __version__
 
 AGAIN = "use another --out, or --again to start anew"
@@ -36,6 +37,7 @@ class Rows:
         settings = asdict(scale) | {"data": scale.data and shown(scale.data)}
         self._head: dict[str, Any] = {"gradaudit": __version__, "settings": plain(settings)}
         self._units: dict[str, dict[str, Any]] = {}
+        self._places: dict[str, int] = {}
         if file.exists() and not again:
             self._read()
 
@@ -44,7 +46,7 @@ class Rows:
 
     @property
     def rows(self) -> list[dict[str, Any]]:
-        """All of them, in the order in which their units were run."""
+        """All of them, in the order of `arrange`, or else in which their units were run."""
         return [row for entry in self._units.values() for row in entry["rows"]]
 
     @property
@@ -62,6 +64,15 @@ class Rows:
         """That units were run in, each once."""
         texts = {json.dumps(entry["environment"]): None for entry in self._units.values()}
         return [json.loads(text) for text in texts]
+
+    def arrange(self, units: Sequence[Mapping[str, Any]]) -> None:
+        """Keep rows in the order of their units, in whatever order these are done.
+
+        Args:
+            units: All there are; rows of others come last.
+        """
+        self._places = {_key(unit): place for place, unit in enumerate(units)}
+        self._sort()
 
     def add(
         self,
@@ -84,6 +95,7 @@ class Rows:
         """
         entry = {"rows": rows, "seconds": round(seconds, 2), "environment": environment}
         self._units[_key(unit)] = plain(entry)
+        self._sort()
         units = [json.loads(key) for key in self._units]
         whole = [{"unit": u, **e} for u, e in zip(units, self._units.values(), strict=True)]
         with replacing(self._file) as temporary:
@@ -91,6 +103,11 @@ class Rows:
             temporary.write_text(text + "\n", encoding="utf-8")
         with replacing(self._file.with_suffix(".csv")) as temporary:
             temporary.write_text(self._csv(), encoding="utf-8")
+
+    def _sort(self) -> None:
+        last = len(self._places)
+        keys = sorted(self._units, key=lambda key: self._places.get(key, last))
+        self._units = {key: self._units[key] for key in keys}
 
     def _csv(self) -> str:
         stream = io.StringIO()
@@ -102,12 +119,11 @@ class Rows:
 
     def _read(self) -> None:
         try:
+            # A pipe would be read for ever.
+            check_file(self._file)
             stored = json.loads(self._file.read_text(encoding="utf-8"))
             head = {key: stored[key] for key in self._head}
-            units = {
-                _key(entry["unit"]): {key: entry[key] for key in ("rows", "seconds", "environment")}
-                for entry in stored["units"]
-            }
+            units = {_key(entry["unit"]): _checked(entry) for entry in stored["units"]}
         except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             found = f"{type(error).__name__}: {error}"
             raise InputError(str(self._file), found, "an experiment's rows", AGAIN) from error
@@ -115,6 +131,20 @@ class Rows:
             found, wanted = json.dumps(head), json.dumps(self._head)
             raise InputError(str(self._file), f"rows of {found}", f"rows of {wanted}", AGAIN)
         self._units = units
+
+
+def _checked(entry: dict[str, Any]) -> dict[str, Any]:
+    """What is kept of a unit, if it is of the right types.
+
+    Raises:
+        TypeError: It is not.
+    """
+    rows, environment = entry["rows"], entry["environment"]
+    for value, kind in ((rows, list), (environment, dict), *((row, dict) for row in rows)):
+        if not isinstance(value, kind):
+            raise TypeError(f"a {type(value).__name__} in place of a {kind.__name__}")
+    seconds = decode(float, entry["seconds"], "seconds")
+    return {"rows": rows, "seconds": seconds, "environment": environment}
 
 
 def _key(unit: Mapping[str, Any]) -> str:

@@ -11,10 +11,7 @@ from torch import nn
 
 from gradaudit.errors import InputError
 from gradaudit.models.initialise import ACTIVATIONS
-from gradaudit.models.parts import Parts
-
-# 16 GiB in float32: more is a slip of the keyboard, and is refused before it swallows the memory.
-MAX_PARAMETERS = 2**32
+from gradaudit.models.parts import Parts, check_parameters
 
 
 def mlp(
@@ -84,6 +81,4 @@ def _check(sizes: Sequence[int]) -> None:
     for size in sizes:
         if isinstance(size, bool) or not isinstance(size, int) or size < 1:
             raise InputError("layer sizes", repr(size), "whole numbers of 1 or more")
-    parameters = sum((n + 1) * m for n, m in pairwise(sizes))
-    if parameters > MAX_PARAMETERS:
-        raise InputError("layer sizes", f"{parameters:,} parameters", f"at most {MAX_PARAMETERS:,}")
+    check_parameters(sum((n + 1) * m for n, m in pairwise(sizes)))

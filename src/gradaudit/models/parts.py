@@ -15,6 +15,9 @@ from gradaudit.randomness import make_generator
 # Slope of R-GAP's networks left of zero, where torch's default would be 0.01.
 NEGATIVE_SLOPE = 0.2
 
+# 16 GiB in float32: more is a slip of the keyboard, and is refused before it swallows the memory.
+MAX_PARAMETERS = 2**32
+
 
 class Parts:
     """Makes layers that share their style; each call draws the next weights.
@@ -67,7 +70,7 @@ class Parts:
         bias: bool | None = None,
     ) -> nn.Conv2d:
         """A convolution of square kernels; `bias` overrides the style's."""
-        _check_outputs(outputs)
+        _check_size(inputs * kernel**2, outputs)
         # Made without memory first: the usual constructor draws from torch's global generator.
         layer = nn.Conv2d(
             inputs,
@@ -84,7 +87,7 @@ class Parts:
 
     def dense(self, inputs: int, outputs: int) -> nn.Linear:
         """A fully connected layer."""
-        _check_outputs(outputs)
+        _check_size(inputs, outputs)
         layer = nn.Linear(
             inputs, outputs, bias=self._bias, device="meta", dtype=self._dtype
         ).to_empty(device="cpu")
@@ -102,9 +105,28 @@ class Parts:
         return nn.BatchNorm2d(channels, dtype=self._dtype)
 
 
-def _check_outputs(outputs: int) -> None:
+def _check_size(weights_of_one: int, outputs: int) -> None:
     if isinstance(outputs, bool) or not isinstance(outputs, int) or outputs < 1:
         raise InputError("width of a layer", repr(outputs), "a whole number of 1 or more")
+    check_parameters(weights_of_one * outputs)
+
+
+def check_parameters(number: int) -> None:
+    """Refuse sizes that are a slip of the keyboard.
+
+    Args:
+        number: Of a layer's or a network's weights.
+
+    Raises:
+        InputError: There are more than `MAX_PARAMETERS`.
+
+    Example:
+        >>> check_parameters(10**9)
+    """
+    if number > MAX_PARAMETERS:
+        # Python writes no number of more than some thousands of digits.
+        found = f"{number:,}" if number < 10**30 else "more than 10**30"
+        raise InputError("layer sizes", f"{found} parameters", f"at most {MAX_PARAMETERS:,}")
 
 
 def check_image(

@@ -110,7 +110,8 @@ def parse_model_on(
             usual = inspect.signature(NAMED[name]).parameters["input_shape"].default
     elif name.startswith("mlp:"):
         first = name.removeprefix("mlp:").partition("-")[0]
-        usual = (int(first),) if first.isdecimal() else None
+        # Python reads no number of thousands of digits; as a size, `parse_model` refuses it.
+        usual = (int(first),) if first.isdecimal() and len(first) < 20 else None
     model = parse_model(text, seed=seed)
     shape = asked or usual
     if shape is None:
