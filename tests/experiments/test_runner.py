@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from gradaudit.budget import Control
+from gradaudit.engine import InProcess, Processes
 from gradaudit.errors import InputError
 from gradaudit.experiments import NAMES, Scale, load, run_experiment
 
@@ -82,7 +83,7 @@ def test_an_interrupted_unit_is_not_kept(counting, tmp_path):
     control = Control()
 
     def listen(progress):
-        if "2 of 3: at work" in progress.phase:
+        if "1 of 3 done: at work" in progress.phase:
             control.interrupt()
 
     control.listener = listen
@@ -98,6 +99,50 @@ def test_time_left_is_told_from_the_second_unit_on(counting, tmp_path):
     run_experiment(counting, Scale("quick"), tmp_path, control=Control(listener=told.append))
     assert told[0].seconds_left is None
     assert told[-1].seconds_left is not None
+
+
+class Backwards(InProcess):
+    """As an engine with many workers may do it."""
+
+    def run(self, units, control):
+        return super().run(units[::-1], control)
+
+
+def test_rows_are_in_the_order_of_units_whatever_the_engine_s(counting, tmp_path):
+    run_experiment(counting, Scale("quick"), tmp_path / "forwards")
+    run_experiment(counting, Scale("quick"), tmp_path / "backwards", engine=Backwards())
+    assert counting.ran == [0, 1, 2, 2, 1, 0]
+    texts = [(tmp_path / name / "squares.csv").read_text() for name in ("forwards", "backwards")]
+    assert texts[0] == texts[1]
+
+
+def test_a_unit_that_fails_is_told_and_run_again_the_next_time(counting, tmp_path):
+    works, broken = counting.run, {1}
+
+    def run(unit, scale, control):
+        if unit["n"] in broken:
+            raise InputError("n", "1", "another")
+        return works(unit, scale, control)
+
+    counting.run = run
+    ran = run_experiment(counting, Scale("quick"), tmp_path)
+    assert (ran.units, ran.done) == (3, 2)
+    assert dict(ran.failed) == {'{"n": 1}': "n: found 1, expected another"}
+    broken.clear()
+    assert run_experiment(counting, Scale("quick"), tmp_path).done == 3
+    assert counting.ran == [0, 2, 1]
+    rows = list(csv.DictReader((tmp_path / "squares.csv").read_text().splitlines()))
+    assert [row["square"] for row in rows] == ["0", "1", "4"]
+
+
+def test_worker_processes_give_the_same_rows(tmp_path):
+    experiment, scale = load("spear-figure3"), Scale("quick", seeds=1)
+    run_experiment(experiment, scale, tmp_path / "here", figures=False)
+    with Processes(workers=2) as engine:
+        ran = run_experiment(experiment, scale, tmp_path / "there", figures=False, engine=engine)
+    assert ran.done == ran.units > 1
+    texts = [(tmp_path / name / "spear-figure3.csv").read_text() for name in ("here", "there")]
+    assert texts[0] == texts[1]
 
 
 @pytest.mark.parametrize("other", [Scale("full"), Scale("quick", seed=1), Scale("quick", data="x")])

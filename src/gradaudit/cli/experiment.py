@@ -8,13 +8,18 @@ from pathlib import Path
 
 import click
 
+from gradaudit.cli.engines import engine_options
 from gradaudit.cli.exit_codes import ExitCode
 from gradaudit.cli.verb import FILE, Verb, flag, option, seed_option
-from gradaudit.errors import InputError
+from gradaudit.errors import GradauditError, InputError
 
 EXAMPLES = (
     ("What there is", "gradaudit experiment --list"),
     ("SPEAR's first table, in a minute", "gradaudit experiment spear-table1 --quick --out results"),
+    (
+        "On all cores",
+        "gradaudit experiment spear-table2 --engine processes --out results",
+    ),
     (
         "All of them on data of one's own, at the papers' sizes; the same words go on with it",
         "gradaudit experiment all --full --data images/ --out results",
@@ -45,6 +50,7 @@ EXAMPLES = (
 )
 @flag("--again", help="Run again what is there.")
 @flag("--no-figures", help="Tables and rows only, without matplotlib.")
+@engine_options
 @flag("-q", "--quiet", help="Print nothing.")
 def experiment(
     name: str | None,
@@ -58,6 +64,9 @@ def experiment(
     out: Path,
     again: bool,
     no_figures: bool,
+    engine: str | None,
+    workers: int | None,
+    address: str | None,
     quiet: bool,
 ) -> ExitCode | None:
     """Run the experiment NAME, or all of them, and set the results beside the papers'.
@@ -69,6 +78,7 @@ def experiment(
     from gradaudit.cli.search import new_control
     from gradaudit.cli.terminal import output, say
     from gradaudit.data import load_source
+    from gradaudit.engine import open_engine
     from gradaudit.errors import require
     from gradaudit.experiments import NAMES, Scale, load, run_experiment
 
@@ -88,17 +98,29 @@ def experiment(
     chosen = [load(each) for each in (NAMES if name == "all" else (name,))]
     scale = Scale("quick" if quick else "full" if full else "standard", seeds, data, seed)
     complete = True
-    with new_control(None) as control:
+    failed: dict[str, str] = {}
+    with new_control(None) as control, open_engine(engine, workers, address) as place:
         for each in chosen:
             with progress_display(quiet=quiet, machine=False) as display:
                 control.listener = display
                 ran = run_experiment(
-                    each, scale, out, control=control, again=again, figures=not no_figures
+                    each,
+                    scale,
+                    out,
+                    control=control,
+                    again=again,
+                    figures=not no_figures,
+                    engine=place,
                 )
+            failed |= {f"{each.NAME} {unit}": why for unit, why in ran.failed.items()}
             complete = complete and ran.done == ran.units
             if not quiet:
                 written = f": {ran.page}" if ran.page is not None else ""
                 say(console, f"{each.NAME}, {ran.done} of {ran.units} units{written}")
             if control.interrupted:
                 break
+    if failed:
+        unit, why = next(iter(failed.items()))
+        number = "one unit" if len(failed) == 1 else f"{len(failed)} units"
+        raise GradauditError(f"{number} failed, of which {unit}: {why}")
     return ExitCode.DONE if complete and not control.interrupted else ExitCode.UNFINISHED
