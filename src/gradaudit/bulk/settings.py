@@ -38,6 +38,7 @@ class AuditSettings:
         seconds: For each update, or None.
         submatrices: For each update, or None.
         keep_records: Whether the recovered records, which are personal data, are written.
+        memory: Bytes that each may take beside its update, or None.
     """
 
     model: str | None = None
@@ -54,11 +55,12 @@ class AuditSettings:
     seconds: float | None = Budget.seconds
     submatrices: int | None = Budget.submatrices
     keep_records: bool = True
+    memory: int | None = Budget.memory
 
     @property
     def budget(self) -> Budget:
         """Of each update."""
-        return Budget(self.seconds, self.submatrices)
+        return Budget(self.seconds, self.submatrices, self.memory)
 
     def check(self) -> None:
         """Find before anything is read what would be wrong with every update.
