@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -67,6 +68,33 @@ class Progress:
 
 
 @dataclass
+class Ceiling:
+    """The most arithmetic that a search may do; whoever holds it may lower it while it runs."""
+
+    value: float = math.inf
+
+
+@dataclass
+class Effort:
+    """The arithmetic that searches did, in about floating-point operations.
+
+    Unlike seconds, the same search counts the same on every machine.
+
+    Attributes:
+        spent: So far.
+        ceiling: Above which a search stops.
+    """
+
+    spent: float = 0.0
+    ceiling: Ceiling = field(default_factory=Ceiling)
+
+    @property
+    def exceeded(self) -> bool:
+        """Whether more was spent than is allowed."""
+        return self.spent > self.ceiling.value
+
+
+@dataclass
 class Control:
     """The running counterpart of a `Budget`: a clock, a stop flag and a progress listener.
 
@@ -79,6 +107,7 @@ class Control:
     _stop: threading.Event = field(default_factory=threading.Event)
     _whole_seconds: float | None = None
     _hurried: threading.Event = field(default_factory=threading.Event)
+    effort: Effort = field(default_factory=Effort)
 
     @property
     def elapsed_seconds(self) -> float:
@@ -119,6 +148,10 @@ class Control:
             if whole is not None:
                 return f"this part's share of the time budget of {whole:g} seconds is used up"
             return f"the time budget of {self.budget.seconds:g} seconds is used up"
+        if self.effort.exceeded:
+            # When that was lowered is the clock's doing too.
+            self._hurried.set()
+            return "the arithmetic that it was allowed is used up"
         if self.budget.submatrices is not None and submatrices >= self.budget.submatrices:
             return f"the budget of {self.budget.submatrices:,} submatrices is used up"
         return None
@@ -131,6 +164,9 @@ class Control:
         if self.interrupted:
             self._hurried.set()
             return "the search was interrupted"
+        if self.effort.exceeded:
+            self._hurried.set()
+            return "the arithmetic was used up"
         seconds = self._whole_seconds or self.budget.seconds
         if seconds is None:
             return None
@@ -167,10 +203,12 @@ class Control:
         until = self.elapsed_seconds + part * max(self.budget.seconds - self.elapsed_seconds, 0.0)
         shared = replace(self.budget, seconds=max(until, 1e-9))
         whole = self._whole_seconds or self.budget.seconds
-        return Control(shared, self.listener, self._started, self._stop, whole, self._hurried)
+        return replace(self, budget=shared, _whole_seconds=whole)
 
     def fresh(self, budget: Budget) -> Control:
         """A control with a clock and limits of its own, stopped and watched like this one.
+
+        What it spends is counted by itself, against the same ceiling.
 
         Example:
             >>> search = Control()
@@ -179,7 +217,8 @@ class Control:
             >>> part.interrupted
             True
         """
-        return Control(budget, self.listener, _stop=self._stop)
+        effort = Effort(ceiling=self.effort.ceiling)
+        return Control(budget, self.listener, _stop=self._stop, effort=effort)
 
     def report(
         self,

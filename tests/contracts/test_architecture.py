@@ -15,9 +15,9 @@ PACKAGE = SOURCE / "gradaudit"
 # From the ground up. A part may import parts of lower levels, and nothing beside or above it.
 LEVELS = (
     ("errors", "version"),
-    ("options", "randomness", "decoding", "tensorfile", "budget", "memory", "threads", "solvers"),
+    ("options", "randomness", "decoding", "tensorfile", "budget", "memory", "solvers"),
     ("preprocessing", "evidence", "hostile", "engine"),
-    ("update", "truth", "result", "npzfile"),
+    ("update", "truth", "result", "npzfile", "threads"),
     ("theory",),
     ("data", "models", "metrics", "linear", "defenses"),
     ("chain", "noisy"),
@@ -28,6 +28,7 @@ LEVELS = (
     ("session",),
     ("auditing",),
     ("bulk", "defending", "rerunning"),
+    ("sharding",),
     ("report",),
     ("experiments",),
     ("cli", "flower"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
 import os
 import signal
 import socket
@@ -52,6 +54,7 @@ class LocalWorker:
         self.attempts = 0
         self.ready = False
         self._threads = threads
+        self._number, self._told = 0, math.inf
         ours, theirs = socket.socketpair()
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `end`
         with theirs:
@@ -67,20 +70,36 @@ class LocalWorker:
             )
         self.connection = Connection(ours.detach())
 
-    def give(self, unit: Unit, attempts: int) -> Done | None:
+    def give(self, unit: Unit, attempts: int, ceiling: float) -> Done | None:
         """Send a unit; what came of it, if it cannot be sent.
+
+        Args:
+            unit: What to do.
+            attempts: How often it was begun, with this time.
+            ceiling: Of its effort, for now; see `tell`.
 
         Raises:
             DeadWorkerError: Nobody is there.
         """
         try:
-            self.connection.send(Task(unit, attempts, self._threads))
+            task = Task(self._number + 1, unit, attempts, self._threads, ceiling)
+            self.connection.send(task)
         except OSError as error:
             raise DeadWorkerError(self.epitaph()) from error
         except Exception as error:  # Whatever an argument raises that cannot be sent.
             return Done(unit.key, failure=f"it cannot be sent to a worker: {described(error)}")
-        self.unit, self.attempts = unit, attempts
+        self.unit, self.attempts, self._number, self._told = unit, attempts, task.number, ceiling
         return None
+
+    def tell(self, ceiling: float) -> None:
+        """Tell the unit at work what its effort may be from now on."""
+        if self.unit is None or not self.unit.limited or ceiling == self._told:
+            return
+        self._told = ceiling
+        assert self._process.stdin is not None  # noqa: S101 - asked for above
+        # If nobody is there to hear it, `receive` will find out.
+        with contextlib.suppress(BrokenPipeError):
+            os.write(self._process.stdin.fileno(), f"{self._number} {ceiling!r}\n".encode())
 
     def receive(self) -> Done | None:
         """What came of the unit; None for a worker that says that it is up.

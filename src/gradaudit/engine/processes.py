@@ -65,7 +65,8 @@ class Processes:
         stillborn = 0
         try:
             while not is_over(control):
-                done = self._hand_out(waiting)
+                ceiling = control.effort.ceiling.value
+                done = self._hand_out(waiting, ceiling)
                 if not (done or waiting or self._busy()):
                     return
                 ready = set(wait([w.connection for w in self._staff], 0 if done else TICK_SECONDS))
@@ -84,7 +85,7 @@ class Processes:
                     else:
                         done += [] if said is None else [said]
                 # Before the caller takes its time over what is done.
-                done += self._hand_out(waiting)
+                done += self._hand_out(waiting, ceiling)
                 for each in done:
                     if is_over(control):
                         return
@@ -95,8 +96,12 @@ class Processes:
     def _busy(self) -> list[LocalWorker]:
         return [worker for worker in self._staff if worker.unit is not None]
 
-    def _hand_out(self, waiting: deque[tuple[Unit, int]]) -> list[Done]:
+    def _hand_out(self, waiting: deque[tuple[Unit, int]], ceiling: float) -> list[Done]:
         """Give waiting units to idle workers, of which there are made to be enough.
+
+        Args:
+            waiting: Units, and how often each will have been begun.
+            ceiling: Of each unit's effort, which those at work are told too.
 
         Returns:
             Units that no worker can be given.
@@ -105,10 +110,11 @@ class Processes:
         while len(self._staff) < min(self.workers, len(self._busy()) + len(waiting)):
             self._staff.append(LocalWorker(self._threads))
         for worker in self._staff:
+            worker.tell(ceiling)
             while waiting and worker.ready and worker.unit is None:
                 unit, attempts = waiting.popleft()
                 try:
-                    unfit = worker.give(unit, attempts)
+                    unfit = worker.give(unit, attempts, ceiling)
                 except DeadWorkerError:
                     # It died idle; `receive` will find out.
                     waiting.appendleft((unit, attempts))

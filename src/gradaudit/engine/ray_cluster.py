@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 import signal
 import socket
@@ -13,9 +14,10 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
 
-from gradaudit.budget import Budget, Control
-from gradaudit.engine.doing import do, one_line
+from gradaudit.budget import Control
+from gradaudit.engine.doing import one_line
 from gradaudit.engine.engine import MAX_ATTEMPTS, TICK_SECONDS, check_count, check_units, is_over
+from gradaudit.engine.ray_worker import Board, work
 from gradaudit.engine.unit import Done, Unit
 from gradaudit.errors import InputError, require
 from gradaudit.version import __version__
@@ -65,16 +67,20 @@ class Ray:
         """Do all units; see `gradaudit.engine.Engine`."""
         check_units(units)
         ray = self._ray
-        task = ray.remote(num_cpus=1, max_retries=0)(_work)
+        task = ray.remote(num_cpus=1, max_retries=0)(work)
+        notice = _Notice(ray, wanted=any(unit.limited for unit in units))
         waiting = deque((unit, 1) for unit in units)
         running: dict[Any, tuple[Unit, int]] = {}
         try:
             while not is_over(control) and (waiting or running):
                 done: list[Done] = []
+                ceiling = control.effort.ceiling.value
+                notice.tell(ceiling)
                 while waiting and len(running) < self.workers:
                     unit, attempts = waiting.popleft()
                     try:
-                        running[task.remote(unit, attempts, __version__)] = (unit, attempts)
+                        reference = task.remote(unit, attempts, ceiling, notice.board, __version__)
+                        running[reference] = (unit, attempts)
                     except Exception as error:  # Whatever an argument raises that cannot be sent.
                         failure = f"it cannot be sent to a worker: {_brief(error)}"
                         done.append(Done(unit.key, failure=failure))
@@ -93,10 +99,15 @@ class Ray:
                         return
                     yield each
         finally:
-            if running and ray.is_initialized():
-                for reference in running:
-                    ray.cancel(reference, force=True)
-                ray.wait(list(running), num_returns=len(running), timeout=PATIENCE_SECONDS)
+            if ray.is_initialized():
+                self._cancel(list(running))
+                notice.end()
+
+    def _cancel(self, references: Sequence[Any]) -> None:
+        for reference in references:
+            self._ray.cancel(reference, force=True)
+        if references:
+            self._ray.wait(references, num_returns=len(references), timeout=PATIENCE_SECONDS)
 
     def _outcome(self, reference: Any, unit: Unit, attempts: int) -> Done | None:
         """What came of a unit; None if its worker died, and it is to be begun again."""
@@ -157,13 +168,24 @@ class Ray:
             self._ours = False
 
 
-def _work(unit: Unit, attempts: int, version: str) -> Done:
-    """Do a unit in a worker of the cluster, which has one CPU and so one thread."""
-    name = f"{socket.gethostname()}, process {os.getpid()}"
-    if version != __version__:
-        failure = f"the worker has gradaudit {__version__}, and {version} is what asks"
-        return Done(unit.key, None, failure, attempts, worker=name)
-    return do(unit, Control(Budget(None, None)), worker=name, attempts=attempts)
+class _Notice:
+    """The board that units at work look at, if any of them does."""
+
+    def __init__(self, ray: Any, *, wanted: bool) -> None:
+        self._ray = ray
+        self._told = math.inf
+        self.board = ray.remote(num_cpus=0)(Board).remote() if wanted else None
+
+    def tell(self, ceiling: float) -> None:
+        """Put up what is new."""
+        if self.board is not None and ceiling != self._told:
+            self.board.write.remote(ceiling)
+            self._told = ceiling
+
+    def end(self) -> None:
+        """Take it down."""
+        if self.board is not None:
+            self._ray.kill(self.board)
 
 
 def _brief(error: BaseException) -> str:

@@ -17,12 +17,15 @@ class Unit:
         arguments: Its keyword arguments; small and plain values: paths rather than tensors.
         controlled: Whether the function takes, as ``control``, a `gradaudit.budget.Control`
             without limits, which is interrupted when the run is. What it returns then is dropped.
+        limited: Whether it is also told, while it is at work, when the run's control gets another
+            ceiling of effort.
     """
 
     key: str
     function: Callable[..., Any]
     arguments: Mapping[str, Any] = field(default_factory=dict)
     controlled: bool = False
+    limited: bool = False
 
 
 @dataclass(frozen=True)

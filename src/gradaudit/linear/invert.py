@@ -99,7 +99,7 @@ def invert(
                 new = pool.add(proposals, max(minimum, problem.zeros_needed + 1))
                 if new and complete:
                     new += _complete(problem, pool)
-            member.observe(new)
+            control.effort.spent += member.observe(new)
             if member.search.by_sparsity:
                 sparsity.observe(member.last_tried, new)
             done = False
@@ -233,10 +233,15 @@ class _Member:
         self.exhausted_at = len(pool) if proposals.exhausted else None
         return proposals.directions
 
-    def observe(self, new: int) -> None:
-        """Charge for the last round: the more, the longer it has not found anything."""
+    def observe(self, new: int) -> float:
+        """Charge for the last round: the more, the longer it has not found anything.
+
+        Returns:
+            What the round cost in arithmetic, whatever is charged for it.
+        """
         self._idle = 0.0 if new else self._idle + self._last_cost
         self.charge += self._last_cost * (1.0 + self._idle / PATIENCE)
+        return self._last_cost
 
 
 def _team(names: Sequence[str], problem: Problem) -> list[_Member]:
