@@ -2,8 +2,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from gradaudit.bulk import Row, Summary
 from gradaudit.report.bulk import pages, render_summary, write_summary_page
+from report.test_browser import CHROMIUM, browse
 
 HOSTILE = "<script>alert(1)</script>\"'&\u202e\x1b[31m" + "x" * 5000
 
@@ -21,6 +24,22 @@ def test_hostile_names_are_text():
     assert len(page) < 60_000
 
 
+@pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
+def test_nothing_runs_in_a_browser(tmp_path):
+    image = "\"'><img src=x onerror=\"document.title='owned'\"><svg onload=document.title='owned'>"
+    rows = (
+        Row(image, "unreadable", image),
+        Row("b", "recovered", image, layer=image, result=f"results/{image}.json"),
+    )
+    summary = Summary(rows, {image: image}, ended=image)
+    page = tmp_path / "summary.html"
+    write_summary_page(summary, page, pages=pages(summary, show_records=False), title="A title")
+    dom = browse(tmp_path, page.as_uri(), "--dump-dom")
+    assert "<title>A title</title>" in dom
+    assert "<img" not in dom
+    assert "<svg" not in dom
+
+
 def test_links_lead_to_results_and_to_nothing_else():
     rows = (Row("a", "recovered", result="results/javascript:ä#?.json"),)
     summary = Summary(rows)
@@ -33,7 +52,9 @@ def test_links_lead_to_results_and_to_nothing_else():
 
 def test_the_page_says_what_came_of_each(tmp_path: Path):
     rows = (
-        Row("a", "partial", "Why.", records_recovered=3, batch_size=20, layer="fc1", attack="x+y"),
+        Row(
+            "a", "partial", "Why.", records_recovered=3, batch_size=20, layer="fc1", attack="x+y++"
+        ),
         Row("b", "not_recovered", "Because.", batch_size=None),
         Row("c", "unreadable", "Cut."),
         Row("d", "not_done", "Ended."),
@@ -45,7 +66,7 @@ def test_the_page_says_what_came_of_each(tmp_path: Path):
         "Not complete.",
         "3 of 20",
         "0 of unknown",
-        "x + y",
+        ">x + y++<",
         "some records recovered",
         "not readable",
         "not audited yet",

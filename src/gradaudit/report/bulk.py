@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -161,7 +162,7 @@ def _row(row: Row, page: str) -> dict[str, Any]:
         "layer": ("all together" if row.layer is None else row.layer or "(unnamed)")
         if row.audited and row.attack != "none"
         else "",
-        "attack": row.attack.replace("+", " + ") if row.audited else "",
+        "attack": re.sub(r"\+(?=\w)", " + ", row.attack) if row.audited else "",
         "seconds": number(round(row.seconds, 2)) if row.audited else "",
         "cause": row.cause,
         "result": _link(row.result),
