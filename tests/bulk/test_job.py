@@ -23,6 +23,7 @@ SETTINGS = {
     "seconds": 60.0,
     "submatrices": None,
     "keep_records": False,
+    "memory": 2**30,
 }
 READING = {
     "contains": "gradient",

@@ -49,6 +49,7 @@ def asked() -> request_module.Request:
         device="cpu",
         seconds=60.0,
         submatrices=1000,
+        memory=2**30,
         invert_features=False,
         model=request_module.ModelRequest("mlp:4-3-2", "Sequential", "2" * 64),
         knowledge=request_module.KnowledgeRequest(2, (0, 1), (4,)),

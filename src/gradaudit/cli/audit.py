@@ -11,6 +11,7 @@ import click
 
 from gradaudit.budget import Budget
 from gradaudit.cli.bulk import BULK_EXAMPLES, bulk_options, refuse_bulk_options
+from gradaudit.cli.machine import machine_options, refuse_threads, set_threads
 from gradaudit.cli.matching import knowledge_and_method, matching_options
 from gradaudit.cli.training import local_training, observed_training_options, training_options
 from gradaudit.cli.verb import (
@@ -116,6 +117,7 @@ EXAMPLES = (
     show_default=True,
     help="Row subsets that SPEAR's search may try, or none.",
 )
+@machine_options
 @seed_option
 @option(
     "--device", metavar="D", default="auto", show_default=True, help="Such as cpu, cuda or cuda:1."
@@ -178,6 +180,8 @@ def audit(
     invert_features: bool,
     seconds: float | None,
     submatrices: int | None,
+    max_memory: int | None,
+    threads: int | None,
     seed: int,
     device: str,
     input_shape: tuple[int, int, int] | None,
@@ -221,7 +225,9 @@ def audit(
         settings = AuditSettings(
             *(model, loss, layer, attack, batch_size, labels, restarts, iterations),
             *(invert_features, seed, device, seconds, submatrices, not discard_records),
+            memory=max_memory,
         )
+        refuse_threads(threads)
         before = None if weights is None else str(weights)
         return audit_updates(
             updates,
@@ -235,7 +241,8 @@ def audit(
         )
     refuse_bulk_options(bulk)
     update = updates[0]
-    with new_control(seconds, submatrices) as control:
+    set_threads(threads)
+    with new_control(seconds, submatrices, max_memory) as control:
         outputs = audit_outputs(
             out,
             json_out,

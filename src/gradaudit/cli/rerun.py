@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -87,7 +88,6 @@ def rerun(
     folders; they are used only if their SHA-256 is the recorded one. On one machine with the same
     versions, the results agree bit for bit unless the time ran out.
     """
-    from gradaudit.budget import Budget
     from gradaudit.cli.progress import progress_display
     from gradaudit.cli.search import new_control
     from gradaudit.rerunning import budget_of, request_of
@@ -99,9 +99,9 @@ def rerun(
     outputs.check({**inputs, "--update": update, "--weights": weights})
     budget = budget_of(request_of(AuditResult.load(result), result))
     if not isinstance(seconds, str):
-        budget = Budget(seconds, budget.submatrices)
+        budget = replace(budget, seconds=seconds)
     with (
-        new_control(budget.seconds, budget.submatrices) as control,
+        new_control(budget.seconds, budget.submatrices, budget.memory) as control,
         progress_display(quiet=quiet, machine=machine) as display,
     ):
         control.listener = display

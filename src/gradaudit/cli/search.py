@@ -171,8 +171,10 @@ def print_json(result: AuditResult) -> None:
 
 
 @contextmanager
-def new_control(seconds: float | None, submatrices: int | None = None) -> Iterator[Control]:
+def new_control(
+    seconds: float | None, submatrices: int | None = None, memory: int | None = None
+) -> Iterator[Control]:
     """A control that signals stop while the context is open."""
-    control = Control(Budget(seconds, submatrices))
+    control = Control(Budget(seconds, submatrices, memory))
     with stop_on_signals(control):
         yield control

@@ -141,7 +141,7 @@ def budget_of(request: Request) -> Budget:
     Raises:
         InputError: It is none.
     """
-    return Budget(request.seconds, request.submatrices)
+    return Budget(request.seconds, request.submatrices, request.memory)
 
 
 def _device(before: AuditResult, request: Request) -> str:

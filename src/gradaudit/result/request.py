@@ -119,6 +119,7 @@ class Request:
         device: As asked for, such as ``"auto"``; `SearchReport` has where it ran.
         seconds: The budget's; None for no limit.
         submatrices: The budget's; None for no limit.
+        memory: The budget's, in bytes; None for the default.
         invert_features: Whether inputs were to be searched for behind recovered features.
         model: The network that was given, or None.
         knowledge: What the attacker was assumed to know, or None.
@@ -133,6 +134,7 @@ class Request:
     device: str
     seconds: float | None
     submatrices: Count | None
+    memory: Count | None
     invert_features: bool
     model: ModelRequest | None
     knowledge: KnowledgeRequest | None

@@ -86,6 +86,7 @@ def note_request(
         device=device,
         seconds=None if budget.seconds is None else float(budget.seconds),
         submatrices=budget.submatrices,
+        memory=budget.memory,
         invert_features=invert_features,
         model=None if network is None else note_model(network),
         knowledge=None if knowledge is None else KnowledgeRequest(**asdict(knowledge)),
