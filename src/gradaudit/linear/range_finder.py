@@ -1,6 +1,6 @@
-"""Decompositions of a gradient: whole, by a range finder, or by a Gram matrix.
+"""Decompositions of a gradient: whole, by a range finder, by triangles, or by a Gram matrix.
 
-The last two hold a few thin matrices beside the gradient, whatever its size.
+All but the first hold a few thin or small matrices beside the gradient, whatever its size.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from gradaudit.linear.blocks import BLOCK_ENTRIES, is_ready, row_blocks, times, 
 from gradaudit.linear.tolerances import FLOAT64_EPS
 from gradaudit.memory import check_memory
 
-# Up to this many rows or columns a full SVD costs less than a second.
+# Up to this many rows or columns a full SVD costs less than a second, or a pass over the gradient.
 FULL_SVD_SIDE = 512
 FIRST_SKETCH = 96
 OVERSAMPLING = 16
@@ -77,6 +77,8 @@ def decompose(
         found = _sketched(matrix, floor_of, generator, _Room(matrix, streamed, memory))
         if found is not None:
             return found
+    if streamed and min(matrix.shape) <= FULL_SVD_SIDE:
+        return _by_triangles(matrix, generator.device, _Room(matrix, streamed, memory))
     if streamed:
         return _by_gram_matrix(matrix, generator.device, _Room(matrix, streamed, memory))
     return _known(*_svd(matrix))
@@ -89,7 +91,11 @@ def sketch_bytes(shape: tuple[int, int], size: int) -> int:
         >>> sketch_bytes((16_000, 150_528), 96) < 2**30
         True
     """
-    return 8 * (THIN_COPIES * sum(shape) * size + BLOCKS * BLOCK_ENTRIES)
+    return 8 * (THIN_COPIES * sum(shape) * size + _block_entries(shape))
+
+
+def _block_entries(shape: tuple[int, int]) -> int:
+    return BLOCKS * min(BLOCK_ENTRIES, shape[0] * shape[1])
 
 
 def _known(left: Tensor, values: Tensor, right: Tensor) -> Decomposition:
@@ -157,10 +163,37 @@ def _sketched(
 
 def _straightened(matrix: Tensor, vectors: Tensor) -> Decomposition:
     """The SVD within a span that a second pass straightens where it was seen weakly."""
-    basis = torch.linalg.qr(times(matrix, transposed_times(matrix, vectors))).Q
+    return _within(matrix, torch.linalg.qr(times(matrix, transposed_times(matrix, vectors))).Q)
+
+
+def _within(matrix: Tensor, basis: Tensor) -> Decomposition:
+    """The SVD within the span of an orthonormal basis."""
     inside = basis.T @ matrix if is_ready(matrix, basis) else transposed_times(matrix, basis).T
     inner, values, right = _svd(inside)
     return _known(basis @ inner, values, right)
+
+
+def _by_triangles(matrix: Tensor, place: torch.device, room: _Room) -> Decomposition:
+    """All singular values from one triangle, into which the gradient's blocks are folded by QR.
+
+    As exact as the SVD of the whole, for gradients of few rows or few columns.
+    """
+    (rows, columns), wide = matrix.shape, matrix.shape[0] <= matrix.shape[1]
+    side = min(rows, columns)
+    room.check(sketch_bytes((rows, columns), side), f"triangles of {side}")
+    triangle = torch.zeros(0, side, dtype=torch.float64, device=place)
+    parts = torch.split(matrix, max(1, BLOCK_ENTRIES // side), dim=1 if wide else 0)
+    for part in parts:
+        block = part.to(place, torch.float64)
+        stacked = torch.cat([triangle, block.T if wide else block])
+        triangle = torch.linalg.qr(stacked, mode="r").R
+    _, values, vectors = _svd(triangle)
+
+    def leading(rank: int) -> tuple[Tensor, Tensor, Tensor]:
+        basis = vectors if wide else torch.linalg.qr(times(matrix, vectors)).Q
+        return _within(matrix, basis[:, :rank].contiguous()).leading(rank)
+
+    return Decomposition(values, 0.0, leading)
 
 
 def _by_gram_matrix(matrix: Tensor, place: torch.device, room: _Room) -> Decomposition:
@@ -170,7 +203,8 @@ def _by_gram_matrix(matrix: Tensor, place: torch.device, room: _Room) -> Decompo
     """
     wide = matrix.shape[0] <= matrix.shape[1]
     side = min(matrix.shape)
-    room.check(8 * (GRAM_COPIES * side**2 + BLOCKS * BLOCK_ENTRIES), "its Gram matrix")
+    shape = matrix.shape[0], matrix.shape[1]
+    room.check(8 * (GRAM_COPIES * side**2 + _block_entries(shape)), "its Gram matrix")
     gram = torch.zeros(side, side, dtype=torch.float64, device=place)
     if wide:
         for block in torch.split(matrix, max(1, BLOCK_ENTRIES // side), dim=1):
@@ -184,7 +218,7 @@ def _by_gram_matrix(matrix: Tensor, place: torch.device, room: _Room) -> Decompo
 
     def leading(rank: int) -> tuple[Tensor, Tensor, Tensor]:
         kept = min(rank + OVERSAMPLING, side)
-        room.check(sketch_bytes((matrix.shape[0], matrix.shape[1]), kept), f"a basis of {kept}")
+        room.check(sketch_bytes(shape, kept), f"a basis of {kept}")
         start = vectors[:, side - kept :].flip(1)
         start = start if wide else times(matrix, start.contiguous())
         return _straightened(matrix, start.contiguous()).leading(rank)

@@ -38,7 +38,11 @@ def noise_edge(shape: tuple[int, int], level: float) -> float:
 
 
 def measure_noise(
-    values: Float[Tensor, " k"], shape: tuple[int, int], known: float | None = None
+    values: Float[Tensor, " k"],
+    shape: tuple[int, int],
+    known: float | None = None,
+    *,
+    beyond: float = 0.0,
 ) -> tuple[float, int]:
     r"""The noise's level and the number of singular values that stand above it.
 
@@ -47,9 +51,10 @@ def measure_noise(
     gives the edge, and so on until nothing changes.
 
     Args:
-        values: All min(m, n) singular values, descending.
+        values: The singular values, descending; all min(m, n), or the leading ones.
         shape: (m, n).
         known: The level, if it is known.
+        beyond: Sum of the squares of the values that are not among those given.
 
     Returns:
         Standard deviation of an entry, and the rank r.
@@ -74,7 +79,7 @@ def measure_noise(
         left = (rows - rank) * (columns - rank)
         if left <= 0:
             break
-        level = known or math.sqrt(float(energies[rank:].sum()) / left)
+        level = known or math.sqrt((float(energies[rank:].sum()) + beyond) / left)
         above = int((values > EDGE_MARGIN * noise_edge(shape, level)).sum())
         if above <= rank:
             break

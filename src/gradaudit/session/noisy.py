@@ -44,7 +44,7 @@ class NoisyAttack:
         if layer.bias_gradient is None or factors.rank == 0:
             return False
         known = self.setup.update.noise
-        level, rank = measure_noise(_values(factors), layer.shape, known)
+        level, rank = _measure(layer, factors, known)
         rounding = OVER_ROUNDING * _rounding(layer)
         if self.setup.sign < 0:
             rounding = max(rounding, rounding_of_weights(layer.weight))
@@ -73,7 +73,7 @@ class NoisyAttack:
             role: ``"input"`` or ``"interior"``.
         """
         control = self.setup.control
-        level, rank = measure_noise(_values(factors), layer.shape, self.setup.update.noise)
+        level, rank = _measure(layer, factors, self.setup.update.noise)
         rank = min(rank, factors.rank)
         factors = factors_above_noise(factors, level, rank)
         if rank == 0 or rank + SURPLUS_ZEROS > len(factors.left) // 2:
@@ -93,6 +93,16 @@ class NoisyAttack:
                 sign=self.setup.sign,
             )
         return describe_under_noise(problem, role, recovery, verdict)
+
+
+def _measure(layer: LinearLayer, factors: Factors, known: float | None) -> tuple[float, int]:
+    """The noise's level and the rank above it, also where the smallest values are not listed."""
+    values, kept = _values(factors), factors.rank
+    unlisted = 0.0
+    if len(values) < min(layer.shape):
+        rest = factors.spectrum.noise_level**2 * layer.shape[0] * layer.shape[1]
+        unlisted = max(rest - float(values[kept:].square().sum()), 0.0)
+    return measure_noise(values, layer.shape, known, beyond=unlisted)
 
 
 def _values(factors: Factors) -> Float[Tensor, " k"]:
