@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import threading
@@ -69,6 +70,15 @@ def wait_for_interruption(marker, control):
             return "stopped"
         time.sleep(0.05)
     return "never stopped"
+
+
+def wait_for_ceiling(control):
+    """Work until it is told how much it may do."""
+    for _ in range(1200):
+        if control.effort.ceiling.value < math.inf:
+            return control.effort.ceiling.value
+        time.sleep(0.05)
+    return None
 
 
 def mark(marker):

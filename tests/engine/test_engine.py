@@ -128,6 +128,17 @@ def test_a_unit_that_kills_its_workers_is_given_up(outside, tmp_path):
     assert found["square of 4"].value == 16
 
 
+def test_a_ceiling_reaches_what_is_under_way_and_what_comes_after(outside):
+    control = Control()
+    names = ("under way", "later", "last")
+    waiting = [Unit(n, material.wait_for_ceiling, {}, True, limited=True) for n in names]
+    found = {}
+    for done in outside.run([*SQUARES[:1], *waiting], control):
+        found[done.key] = done.value
+        control.effort.ceiling.value = 0.1
+    assert found == {"square of 0": 0, **dict.fromkeys(names, 0.1)}
+
+
 def test_one_process_is_given_one_thread_of_torch():
     import torch
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import sys
@@ -35,17 +36,30 @@ class Task:
 
 
 class _Current:
-    """The task at work, and the control of its unit."""
+    """The task at work, the control of its unit, and the last ceiling that was told."""
 
     def __init__(self) -> None:
-        self.number = -1
-        self.control = Control(Budget(None, None))
+        self._number = -1
+        self._control = Control(Budget(None, None))
+        self._told = (-1, math.inf)
+        self._lock = threading.Lock()
 
     def begin(self, task: Task) -> Control:
+        """The control of a task's unit."""
         control = Control(Budget(None, None))
-        control.effort.ceiling.value = task.ceiling
-        self.control, self.number = control, task.number
+        with self._lock:
+            # Word of a task may come before the task, as they come on different ways.
+            number, ceiling = self._told
+            control.effort.ceiling.value = ceiling if number == task.number else task.ceiling
+            self._control, self._number = control, task.number
         return control
+
+    def tell(self, number: int, ceiling: float) -> None:
+        """Hear the ceiling of a task, unless that is done."""
+        with self._lock:
+            self._told = (number, ceiling)
+            if number == self._number:
+                self._control.effort.ceiling.value = ceiling
 
 
 def serve(descriptor: int) -> None:
@@ -92,8 +106,5 @@ def _listen(current: _Current) -> None:
     with open(0, "rb", closefd=False) as stdin:
         for line in stdin:
             number, ceiling = line.split()
-            control = current.control
-            # One that came late is about a unit that is done.
-            if int(number) == current.number:
-                control.effort.ceiling.value = float(ceiling)
+            current.tell(int(number), float(ceiling))
     os._exit(1)

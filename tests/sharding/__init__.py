@@ -1,0 +1,1 @@
+"""Tests of searches in shards, and what is searched."""
