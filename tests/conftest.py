@@ -40,7 +40,7 @@ def pytest_configure(config: pytest.Config) -> None:
     import torch
 
     # The matrices are small, and processes, not threads, share the cores.
-    torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
+    torch.set_num_threads(int(os.environ.setdefault("OMP_NUM_THREADS", "1")))
     # An audit hook also sees sockets that libraries open; it stays for the life of the process.
     sys.addaudithook(_refuse_network)
 

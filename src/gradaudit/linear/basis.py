@@ -21,9 +21,11 @@ def sparsest_basis(ordered: Float[Tensor, "c b"]) -> Int[Tensor, " r"]:
         [0, 2]
     """
     size = ordered.shape[1]
-    basis = ordered.new_zeros(0, size)
+    # One vector decides about the next: on a GPU every step would wait for the device.
+    vectors = ordered.cpu()
+    basis = vectors.new_zeros(0, size)
     kept: list[int] = []
-    for position, direction in enumerate(ordered):
+    for position, direction in enumerate(vectors):
         residual = direction - basis.T @ (basis @ direction)
         # Once more: one pass of Gram-Schmidt loses orthogonality for nearly dependent vectors.
         residual = residual - basis.T @ (basis @ residual)
