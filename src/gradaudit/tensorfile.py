@@ -135,7 +135,11 @@ def write_tensors(
     # Shared storage (tied weights) and strides are not representable: copy where needed.
     plain = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
     with replacing(path) as temporary:
-        save_file(plain, temporary, metadata=dict(metadata))
+        try:
+            save_file(plain, temporary, metadata=dict(metadata))
+        except SafetensorError as error:
+            # Its own kind also for what the system says, such as that the disk is full.
+            raise InputError(str(path), f"{error}", "a place that can be written to") from error
 
 
 def read_tensors(path: str | Path) -> tuple[dict[str, Tensor], dict[str, str]]:

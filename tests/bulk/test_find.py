@@ -99,5 +99,8 @@ def test_a_single_file_stays_what_it_was(captures):
     index = captures / "model.safetensors.index.json"
     index.write_text('{"metadata": {"total_size": 3}}')
     assert not is_many([index])
+    # Nor is a result a manifest: what is said of it is what it is.
+    (captures / "result.json").write_text('{"schema": "gradaudit.audit-result"}')
+    assert not is_many([captures / "result.json"])
     (captures / "a.safetensors").rename(captures / "a.json")
     assert not is_many([captures / "a.json"])

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from safetensors import SafetensorError
 
 from bulk.material import FEATURES, capture, findings, make_update
 from gradaudit.auditing import audit
@@ -245,6 +246,16 @@ def test_a_folder_that_cannot_be_written_ends_the_run(captures, tmp_path, monkey
         audit_many(captures / "a.safetensors", captures)
 
 
+def test_a_disk_that_is_full_ends_the_run(captures, tmp_path, monkeypatch):
+    def full(tensors, path, metadata):
+        raise SafetensorError("I/O error: No space left on device (os error 28)")
+
+    monkeypatch.setattr("gradaudit.tensorfile.save_file", full)
+    with pytest.raises(InputError, match=r"a\.safetensors: found I/O error: No space left"):
+        audit_many(captures, tmp_path / "out")
+    assert [path.name for path in (tmp_path / "out").rglob("*") if path.is_file()] == [".lock"]
+
+
 def test_progress_counts_updates_and_leaks(captures, tmp_path):
     heard = []
     control = Control(Budget(None, None), heard.append)
@@ -282,6 +293,6 @@ def test_the_same_on_every_engine(captures, tmp_path):
     from gradaudit.engine import Processes
 
     audit_many(captures, tmp_path / "one")
-    with Processes(workers=2) as engine:
+    with Processes(workers=1) as engine:
         audit_many(captures, tmp_path / "two", engine=engine)
     assert findings(tmp_path / "one") == findings(tmp_path / "two")

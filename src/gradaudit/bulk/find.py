@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import codecs
 import glob
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +20,6 @@ from gradaudit.capture.sniff import sniff
 from gradaudit.errors import InputError
 
 _WILD = frozenset("*?[")
-_TABLES = (".csv", ".json")
 
 
 @dataclass(frozen=True)
@@ -163,13 +164,16 @@ def _is_pattern(path: Path) -> bool:
 
 
 def _is_manifest(path: Path) -> bool:
-    if path.suffix.lower() not in _TABLES or not path.is_file():
+    """By its suffix, unless the content is something else: a JSON manifest is a list."""
+    suffix = path.suffix.lower()
+    if suffix not in (".csv", ".json") or not path.is_file():
         return False
     try:
         sniff(path)
-    except InputError as error:
-        # The index of a checkpoint is JSON too, and the reader's refusal says more about it.
-        return "checkpoint" not in error.found
+    except InputError:
+        with suppress(OSError), path.open("rb") as stream:
+            head = stream.read(512).removeprefix(codecs.BOM_UTF8).lstrip()
+            return suffix == ".csv" or head.startswith(b"[")
     return False
 
 
