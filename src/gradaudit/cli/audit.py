@@ -214,33 +214,42 @@ def audit(
     from gradaudit.cli.fitting import check_truth, given_preprocessing
     from gradaudit.cli.outputs import audit_outputs
     from gradaudit.cli.search import Manner, Question, ask, new_control
+    from gradaudit.cli.shards import refuse_shards, sharded
     from gradaudit.models.fitting import check_input_shape
     from gradaudit.truth import Truth
 
     manner = Manner(machine, quiet, show_records, fail_on_leak)
     preprocessing = given_preprocessing(input_shape, mean, std)
-    if is_many(updates):
-        from gradaudit.cli.bulk_run import audit_updates
+    before = None if weights is None else str(weights)
 
-        settings = AuditSettings(
+    def settings() -> AuditSettings:
+        return AuditSettings(
             *(model, loss, layer, attack, batch_size, labels, restarts, iterations),
             *(invert_features, seed, device, seconds, submatrices, not discard_records),
             memory=max_memory,
         )
+
+    def reading() -> Reading:
+        return Reading(before, contains, learning_rate, noise, **local, preprocessing=preprocessing)
+
+    if is_many(updates):
+        from gradaudit.cli.bulk_run import audit_updates
+
         refuse_threads(threads)
-        before = None if weights is None else str(weights)
+        refuse_shards(bulk)
         return audit_updates(
             updates,
-            settings,
-            Reading(before, contains, learning_rate, noise, **local, preprocessing=preprocessing),
+            settings(),
+            reading(),
             out,
             manner,
             salt=salt,
             alone={"--json-out": json_out, "--report": report_file, "--truth": truth},
             **bulk,
         )
-    refuse_bulk_options(bulk)
     update = updates[0]
+    search = sharded(bulk, update, settings, reading)
+    refuse_bulk_options(bulk)
     set_threads(threads)
     with new_control(seconds, submatrices, max_memory) as control:
         outputs = audit_outputs(
@@ -273,4 +282,5 @@ def audit(
             outputs,
             manner,
             truth_file=truth,
+            search=search,
         )

@@ -6,11 +6,17 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+import click
+
 from gradaudit.cli.engines import engine_options
 from gradaudit.cli.verb import Command, flag, limit, option
 from gradaudit.errors import InputError
 
 BULK_EXAMPLES = (
+    (
+        "One update, searched from eight seeds by eight processes",
+        "gradaudit audit update.pt --shards 8 --workers 8",
+    ),
     (
         "All captured updates, resumed by the same words; one page and one table of all",
         "gradaudit audit captures/ --seconds 60 --out audits",
@@ -30,11 +36,12 @@ _OPTIONS: dict[str, Any] = {
     "engine": None,
     "workers": None,
     "address": None,
+    "shards": None,
 }
 
 
 def bulk_options(command: Command) -> Command:
-    """Add the options for several updates; the command gets them in one argument, ``bulk``."""
+    """Add the options for several updates or several workers; the command gets ``bulk``."""
 
     @functools.wraps(command)
     def gathered(*args: Any, **kwargs: Any) -> Any:
@@ -44,6 +51,13 @@ def bulk_options(command: Command) -> Command:
     added: Callable[..., Any] = engine_options(gathered)
     for add in reversed(
         (
+            option(
+                "--shards",
+                metavar="N",
+                type=click.IntRange(min=1),
+                help="With one update: search from so many seeds, and take what completes the "
+                "batch with the least arithmetic. For workers that are free.",
+            ),
             flag("--reports", help="With several updates: write a report of each."),
             flag("--again", help="With several updates: audit again what is finished in --out."),
             option(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -77,6 +77,7 @@ def ask(
     manner: Manner,
     *,
     truth_file: Path | None = None,
+    search: Callable[[Control], AuditResult] | None = None,
 ) -> ExitCode:
     """Audit an update, write the files, print the verdict.
 
@@ -87,6 +88,7 @@ def ask(
         outputs: Files to write.
         manner: How to tell.
         truth_file: Originals; opened only when the audit is over.
+        search: Asks the same in another way than here and now.
 
     Returns:
         The exit code.
@@ -97,18 +99,22 @@ def ask(
     """
     with progress_display(quiet=manner.quiet, machine=manner.machine) as display:
         control.listener = display
-        result = audit(
-            update,
-            model=question.model,
-            loss=question.loss,
-            layer=question.layer,
-            attack=question.attack,
-            knowledge=question.knowledge,
-            method=question.method,
-            invert_features=question.invert_features,
-            seed=question.seed,
-            device=question.device,
-            control=control,
+        result = (
+            search(control)
+            if search is not None
+            else audit(
+                update,
+                model=question.model,
+                loss=question.loss,
+                layer=question.layer,
+                attack=question.attack,
+                knowledge=question.knowledge,
+                method=question.method,
+                invert_features=question.invert_features,
+                seed=question.seed,
+                device=question.device,
+                control=control,
+            )
         )
         # As it is now: a signal while files are written no longer changes what was searched.
         interrupted = control.interrupted
