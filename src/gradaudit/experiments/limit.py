@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from gradaudit.budget import Budget, Control
+from gradaudit.errors import require
 from gradaudit.experiments.experiment import Row
 from gradaudit.experiments.scale import Scale, shown
 from gradaudit.experiments.spear_client import Client, attack
@@ -95,6 +96,7 @@ def table(rows: Sequence[Row]) -> list[Sequence[str]]:
 
 def draw(rows: Sequence[Row], figure: Figure) -> None:
     """The largest batch against the width, with the limit of information."""
+    ticker = require("matplotlib.ticker", "report")
     axis = figure.subplots()
     found = largest(rows)
     sizes = [size for size, _ in found.values()]
@@ -106,6 +108,10 @@ def draw(rows: Sequence[Row], figure: Figure) -> None:
     axis.plot(widths, [m / 2 for m in widths], "--", color="black", label="m = 2 b")
     axis.set_xscale("log")
     axis.set_yscale("log")
+    for each in (axis.xaxis, axis.yaxis):
+        each.set_major_locator(ticker.LogLocator(subs=(1.0, 2.0, 5.0)))
+        each.set_major_formatter("{x:g}")
+        each.set_minor_formatter(ticker.NullFormatter())
     axis.set_xlabel("width of the layer m")
     axis.set_ylabel("batch size b")
     axis.grid(alpha=0.3, which="both")

@@ -16,6 +16,9 @@ from gradaudit.report.images import to_pillow
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+# Of one image in a figure, beside its neighbour; captions need a fifth more in height.
+INCHES = 0.9
+
 
 def encode(pixels: Float[np.ndarray, "h w c"]) -> str:
     """An image as the base64 text of a PNG file.
@@ -47,6 +50,7 @@ def draw_rows(figure: Figure, shown: Mapping[str, Sequence[tuple[str, str]]]) ->
             image leaves its place empty.
     """
     columns = max(map(len, shown.values()))
+    figure.set_size_inches(max(4.0, INCHES * columns), 1.2 * INCHES * len(shown) + 0.2)
     axes = figure.subplots(len(shown), columns, squeeze=False)
     for line, (name, images) in zip(axes, shown.items(), strict=True):
         for axis in line:

@@ -28,6 +28,7 @@ NAMES = (
     "spearpp-growth",
     "rgap-mse",
     "rgap-rank",
+    "rgap-resnet",
     "limit",
     "side-by-side",
     "defence-curves",

@@ -111,11 +111,21 @@ def draw(rows: Sequence[Row], figure: Figure) -> None:
             )
     for (batch_size, width), axis in axes.items():
         axis.axhline(batch_size, color="grey", linewidth=0.8)
+        axis.annotate(
+            "all ",
+            (1, batch_size),
+            (0, 2),
+            xycoords=("axes fraction", "data"),
+            textcoords="offset points",
+            ha="right",
+        )
         axis.set_title(f"b = {batch_size}, m = {width}")
         axis.set_xscale("log")
         axis.set_xlabel("seconds")
         axis.set_ylabel("directions verified")
-        axis.set_ylim(bottom=0)
+        # What found nothing lies on zero, which is not to be the edge.
+        axis.set_ylim(-0.03 * batch_size, 1.06 * batch_size)
+        axis.yaxis.get_major_locator().set_params(integer=True)
         axis.grid(alpha=0.3)
     figure.set_size_inches(4.4 * len(shapes), 4.2)
     figure.legend(*figure.axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=3)

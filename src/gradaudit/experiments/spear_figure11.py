@@ -33,7 +33,6 @@ DIFFERS = (
     "usual settings of Inverting Gradients, until its time is up."
 )
 HEAD = ("attack", "records", "PSNR (mean)", "PSNR (lowest)", "PSNR (highest)")
-SIZE = (14.0, 2.6)
 ROWS = {"auto": "ours", MATCHING: "matching", "original": "original"}
 BATCH_SIZE = 20
 

@@ -28,7 +28,6 @@ DIFFERS = (
     "on to the right one."
 )
 HEAD = ("batch", "b", "submatrices", "records right", "PSNR (mean)", "PSNR (lowest)")
-SIZE = (14.0, 2.0)
 # Batches tried until one is wrong.
 MOST_BATCHES = 20
 

@@ -24,7 +24,11 @@ DIFFERS = (
     "time count as what was sampled, at least. The paper goes to b = 24."
 )
 HEAD = ("b", "m", "batches", "exact", "submatrices (median)", "Lemma 5.2", "ours / lemma")
-WIDTHS = {200: "o", 2000: "s"}
+# The second is open and larger, so that it does not hide the first.
+WIDTHS: dict[int, dict[str, Any]] = {
+    200: {"marker": "o"},
+    2000: {"marker": "s", "ms": 11, "mfc": "none"},
+}
 
 
 def units(scale: Scale) -> list[dict[str, Any]]:
@@ -65,10 +69,10 @@ def draw(rows: Sequence[Row], figure: Figure) -> None:
     """Submatrices against the batch size, and the lemma."""
     axis = figure.subplots()
     groups = _groups(rows)
-    for width, marker in WIDTHS.items():
+    for width, style in WIDTHS.items():
         sizes = [size for own, size in groups if own == width]
         counts = [_middle(groups[width, size]) for size in sizes]
-        axis.plot(sizes, counts, marker, label=f"ours, m = {width}")
+        axis.plot(sizes, counts, ls="none", label=f"ours, m = {width}", **style)
     sizes = sorted({size for _, size in groups})
     lemma = [expected_submatrices(size) for size in sizes]
     axis.plot(sizes, lemma, "k-", label="Lemma 5.2")

@@ -22,7 +22,9 @@ DIFFERS = (
     "The paper has batches of 20; here they are smaller at the smaller scales. It prints curves, "
     "no numbers, and says of them that accuracy depends on neither, given m much larger than b, "
     "and that wider networks need fewer submatrices. Its widths and depths were not at hand: ours "
-    "go around its default network (six layers, 200 wide). Our sampler draws 256 submatrices at a "
+    "go around its default network (six layers, 200 wide). Networks of one seed and width share "
+    "their first layer and batch, and with them the zeros that are searched, so that the depth "
+    "changes nothing but the values beside them. Our sampler draws 256 submatrices at a "
     "time and solves for the last directions jointly, so that few submatrices are counted "
     "coarsely. A batch that was not complete in time counts as what was sampled, at least."
 )

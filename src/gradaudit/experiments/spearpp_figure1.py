@@ -74,7 +74,6 @@ def draw(rows: Sequence[Row], figure: Figure) -> None:
     if not true:
         figure.text(0.5, 0.5, "no image of the class was in the batch", ha="center")
         return
-    figure.set_size_inches(max(4.0, 0.9 * len(true)), 2.4)
     images = [found.get(int(row["record"])) for row in true]
     draw_rows(
         figure,
