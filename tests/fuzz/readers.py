@@ -28,26 +28,34 @@ from fuzz.material import (
 from fuzz.text_contents import (
     CSV,
     DEFENSES,
+    MANIFESTS,
     MODELS,
     SOURCES,
     csv_contents,
     json_contents,
+    manifest_contents,
     result_files,
+    row_file,
     rows_file,
     store_file,
 )
+from gradaudit.bulk.folder import Folder
+from gradaudit.bulk.manifest import read_manifest
 from gradaudit.capture import load_update
 from gradaudit.data import csv_table, image_folder, load_source, npz_file
 from gradaudit.defending import Run
 from gradaudit.defending.setting import Setting, expand
 from gradaudit.defending.store import Store
 from gradaudit.defenses import parse_defense
+from gradaudit.errors import InputError
 from gradaudit.experiments.rows import Rows
 from gradaudit.experiments.scale import Scale
 from gradaudit.models import parse_model_on
 from gradaudit.preprocessing import Preprocessing
+from gradaudit.rerunning.rerun import budget_of, request_of
 from gradaudit.result import AuditResult
 from gradaudit.truth import Truth
+from gradaudit.update.steps import step_from_text
 
 WEIGHTS_ALONE = safetensors_files()[3]
 RESULTS = result_files()
@@ -81,7 +89,10 @@ def _result(content: bytes, folder: Path) -> object:
     (folder / "r.json").write_bytes(content)
     digests = [hashlib.sha256(arrays).hexdigest().encode() in content for _, arrays in RESULTS]
     (folder / "r.safetensors").write_bytes(RESULTS[digests.index(True) if any(digests) else 0][1])
-    return AuditResult.load(folder / "r.json").summary()
+    result = AuditResult.load(folder / "r.json")
+    # As `gradaudit rerun` goes on.
+    request = request_of(result, folder / "r.json")
+    return result.summary(), budget_of(request), step_from_text(request.capture.step, "step")
 
 
 def _result_arrays(content: bytes, folder: Path) -> object:
@@ -105,6 +116,23 @@ def _stored(content: bytes, folder: Path) -> object:
 def _rows(path: Path) -> object:
     rows = Rows(path, Scale())
     return rows.rows, rows.seconds, rows.environments, rows._csv()
+
+
+def _manifest(content: bytes, folder: Path) -> object:
+    end = "json" if content[:1] in b"[{" else "csv"
+    return _file(read_manifest, f"manifest.{end}")(content, folder)
+
+
+def _finished(content: bytes, folder: Path) -> object:
+    for name in ("rows", "results"):
+        (folder / name).mkdir(exist_ok=True)
+    (folder / "rows" / "u.json").write_bytes(content)
+    (folder / "results" / "u.json").write_bytes(b"1")
+    # Whatever it holds is taken for not finished.
+    row = Folder(folder).finished("u", lambda: "k")
+    if row is None:
+        raise InputError("rows/u.json", "no row", "a finished result's")
+    return row.name
 
 
 def _images(content: bytes, folder: Path) -> object:
@@ -189,6 +217,8 @@ def readers() -> dict[str, Reader]:
             .map(as_json),
             PREPROCESSINGS,
         ),
+        Reader("manifest", _manifest, manifest_contents(), MANIFESTS),
+        Reader("finished row", _finished, json_contents((row_file(),)), (row_file(),)),
         _data_npz(),
         Reader("csv_table", _table, csv_contents(), CSV),
         Reader("image_folder", _images, any_of(image_files()), image_files()),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import json
 import tempfile
 from dataclasses import asdict
@@ -15,15 +16,37 @@ from hypothesis.strategies import DrawFn, SearchStrategy
 from report.material import recovered, table
 
 from fuzz.broken import NAMES, any_of, as_json, changed_json, flipped
+from gradaudit.bulk.folder import SCHEMA as ROW_SCHEMA
+from gradaudit.bulk.folder import SCHEMA_VERSION as ROW_SCHEMA_VERSION
+from gradaudit.bulk.manifest import COLUMNS
+from gradaudit.bulk.row import Row
 from gradaudit.experiments.rows import Rows
 from gradaudit.experiments.scale import Scale
 from gradaudit.result.file import plain
+from gradaudit.result.request import (
+    CapturedFile,
+    CaptureRequest,
+    KnowledgeRequest,
+    ModelRequest,
+    Request,
+)
+from gradaudit.update import GradientStep
+from gradaudit.update.steps import step_to_text
+
+
+def _request() -> Request:
+    file = CapturedFile("u.pt", "0" * 64)
+    capture = CaptureRequest(file, None, "auto", step_to_text(GradientStep(0.1)), 0.1, None)
+    model = ModelRequest("mlp:4-3-2", "mlp", "0" * 64)
+    knowledge = KnowledgeRequest(2, (0, 1), (3, 2, 2))
+    budget = (30.0, 1_000, 2**30)
+    return Request("auto", "fc", "mse", 0, "cpu", *budget, False, model, knowledge, None, capture)
 
 
 def result_files() -> tuple[tuple[bytes, bytes], ...]:
     """Results' JSON, each with its arrays."""
     files = []
-    for result in (recovered(2), table(2)):
+    for result in (recovered(2, request=_request()), table(2)):
         with tempfile.TemporaryDirectory() as folder:
             result.save(Path(folder) / "r.json")
             parts = [(Path(folder) / f"r.{end}").read_bytes() for end in ("json", "safetensors")]
@@ -42,6 +65,18 @@ def rows_file() -> bytes:
 def store_file() -> bytes:
     """One run of a grid of defences, as it is kept."""
     return json.dumps(plain({"of": {}, "result": asdict(make_run(2, 1))})).encode()
+
+
+def row_file() -> bytes:
+    """What ties a finished result to its update."""
+    value = {
+        "schema": ROW_SCHEMA,
+        "schema_version": ROW_SCHEMA_VERSION,
+        "key": "k",
+        "files": {"u.json": hashlib.sha256(b"1").hexdigest()},
+        "row": asdict(Row("u", "partial", records_recovered=1, result="results/u.json")),
+    }
+    return json.dumps(value).encode()
 
 
 def json_contents(seeds: tuple[bytes, ...]) -> SearchStrategy[bytes]:
@@ -154,6 +189,25 @@ def _choices(
     return st.one_of(ordered, ordered, jumbled).map(
         lambda text: text.encode("utf-8", errors="surrogatepass")
     )
+
+
+MANIFESTS = (
+    b"update,weights,noise,local_epochs\na.pt,w.pt,0.1,2\nb/c.pt,,,\n",
+    b'[{"update": "a.pt", "noise": 0.1, "weights": null}, {"update": "b.pt", "momentum": 0.9}]',
+)
+
+
+@st.composite
+def _manifest_table(draw: DrawFn) -> bytes:
+    cells = st.sampled_from(["a.pt", "../a.pt", "/etc/passwd", "", "0.1", "1e400", "nan", "2", '"'])
+    columns = draw(st.lists(st.sampled_from(COLUMNS), min_size=1, max_size=4))
+    lines = [columns, *draw(st.lists(st.lists(cells | NAMES, max_size=4), max_size=3))]
+    return "\n".join(",".join(line) for line in lines).encode("utf-8", "surrogatepass")
+
+
+def manifest_contents() -> SearchStrategy[bytes]:
+    """Manifests of updates, as CSV and as JSON."""
+    return _manifest_table() | any_of(MANIFESTS) | json_contents(MANIFESTS[1:])
 
 
 # A colon after anything but "mlp" imports that module, which is what it is for.
