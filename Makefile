@@ -5,6 +5,7 @@
 #   make check   lint, types and tests: what the continuous integration runs
 #   make docs    the site, in docs/_build/index.html
 #   make bench   measurements of speed and success; minutes
+#   make package-check   build, install without extras into a new environment, and look there
 #   make clean   remove what these made
 
 PYTHON ?= python3
@@ -26,10 +27,10 @@ endif
 INSTALL = $(BIN)/python -m pip install -qq -c constraints.txt
 SPECIFIED_BY := pyproject.toml constraints.txt
 
-# Files whose name starts with an underscore are what the others share.
-BENCHMARKS := $(sort $(filter-out benchmarks/_%,$(wildcard benchmarks/*.py)))
+# Files whose name starts with an underscore are what the others share; packaging has its own target.
+BENCHMARKS := $(sort $(filter-out benchmarks/_% benchmarks/packaging.py,$(wildcard benchmarks/*.py)))
 
-.PHONY: help demo test check lint types docs bench clean
+.PHONY: help demo test check lint types docs bench package-check clean
 .DEFAULT_GOAL := help
 
 help:
@@ -55,6 +56,9 @@ docs: $(VENV)/installed-dev
 
 bench: $(VENV)/installed-dev
 	@for script in $(BENCHMARKS); do echo "== $$script"; $(BIN)/python "$$script" || exit 1; done
+
+package-check: $(VENV)/installed-dev
+	$(BIN)/python benchmarks/packaging.py
 
 clean:
 	rm -rf $(VENV) demo build dist docs/_build .mypy_cache .ruff_cache .pytest_cache .hypothesis
