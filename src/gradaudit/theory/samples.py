@@ -88,9 +88,10 @@ def failure_probability(
     :math:`K \sim \mathrm{Bin}(m, 1/2)`. ``"upper"`` is :math:`b u + 1 - (1-p_{fr})^b` with
     :math:`\beta = 0.939`, at most 1; ``"approximate"`` is
     :math:`1 - (1-u)^b + 1 - (1-p_{fr})^b` with :math:`\beta = 1/2`, and errs low at small b. Both
-    multiply the submatrices' chances as if they did not share rows, so that ``"upper"`` is no proven
-    bound: at b = 4 and m = 25 it says 0.0025, and 21 of 2,000 batches failed. At b = 1, where the printed formula says that an
-    empty matrix is singular, nothing but the filter can fail. Below 1e-308: 0.0.
+    multiply the submatrices' chances as if they did not share rows, so that ``"upper"`` is no
+    proven bound: at b = 4 and m = 25 it says 0.0025, and 21 of 2,000 batches failed. At b = 1,
+    where the printed formula says that an empty matrix is singular, nothing but the filter can
+    fail. Below 1e-308: 0.0.
 
     Args:
         batch_size: b, at least 1. From m + 2 on no submatrix has enough rows: 1.
