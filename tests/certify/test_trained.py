@@ -7,8 +7,11 @@ import torch
 
 from certify.settings import case, draw, errors
 from gradaudit.certify import certify
+from gradaudit.clients import FedAvg
+from gradaudit.data import load_source
 from gradaudit.linear.factor import factor_gradient
 from gradaudit.linear.problem import Setting, build_problem
+from gradaudit.models import mlp
 from gradaudit.update import LocalTraining
 
 TRAINING = LocalTraining(0.01, epochs=3, batch_size=3)
@@ -89,3 +92,21 @@ def test_a_neuron_on_the_wrong_side_refuses_the_batch_only_if_it_is_settled():
     pattern = sample.judge(sample.inputs).evidence
     assert all(0 < record.half_space_rows < 150 for record in pattern)
     assert all(record.half_space_mismatches == 0 for record in pattern)
+
+
+def test_photos_are_certified_by_neurons_that_agree_where_few_are_settled(monkeypatch):
+    """Inputs that are not centred move all neurons together, and few of them are certain."""
+    batch = load_source("patches?size=16").batch(12, seed=1)
+    model = mlp(768, [400], 10, dtype=torch.float64, seed=1)
+    client = FedAvg(model, training=LocalTraining(0.02, epochs=3, batch_size=4))
+    update, truth = client.update(batch.inputs.double(), batch.labels, batch.preprocessing)
+    layer = next(iter(update.linear_layers()))
+    factors = factor_gradient(layer.weight_gradient, generator=torch.Generator().manual_seed(0))
+    problem = build_problem(layer, factors, Setting.SPARSE_GRADIENT)
+    records = truth.inputs.flatten(1)
+    verdict = certify(problem, records, scale_identified=True, sign=-1.0)
+    assert verdict.recovered == 12, {record.reason for record in verdict.evidence}
+    monkeypatch.setattr(
+        "gradaudit.certify.pattern.determined_often", lambda *_, **__: torch.tensor(False)
+    )
+    assert certify(problem, records, scale_identified=True, sign=-1.0).recovered == 0

@@ -6,16 +6,16 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from jaxtyping import Bool, Float, Int
 from scipy.stats import poisson
 from torch import Tensor
 
+from gradaudit.certify.determined import determined_often, determined_once
 from gradaudit.linear.blocks import applied, row_norms
 from gradaudit.linear.drift import AGREED_DRIFTS, SETTLED_DRIFTS, settled
-from gradaudit.linear.grams import BLOCK_ENTRIES, gather_rows
 from gradaudit.linear.half_space import plausible
-from gradaudit.linear.null_space import masked_null_vectors, without_null_vector
 from gradaudit.linear.problem import Problem, Setting
 from gradaudit.linear.tolerances import (
     ACTIVE_TOLERANCES,
@@ -29,12 +29,8 @@ from gradaudit.theory import log10_separable_by_chance
 
 # Probability at which more tiny-but-active entries than expected count as a contradiction.
 SOFT_MISMATCH_RATE = 1e-6
-
-# A second direction in which a record's zeros vanish would have a squared sine below these.
-KERNEL_GAP = 1e-10
-KERNEL_CONTRAST = 100.0
-# Rows, in units of the batch size, of which most records' zeros show this already.
-PLAIN_ROWS = 2
+# Probability at which more active entries than these vanish by accident and not by a mixture.
+ACCIDENT_RATE = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,10 +137,12 @@ def examine_pattern(
             predicted, clear = _separability(problem, directions, active)
         clear &= informative
     else:
-        predicted, clear = values * records.sum(1, keepdim=True) > 0, active
+        # The layer's inputs themselves, which a ReLU left: nowhere negative.
+        predicted, clear = values > 0, active
     agreed, clear = clear & agreed, clear & certain
     against = torch.where(predicted, small, active)
     hard, soft = active & clear & ~predicted, small & clear & predicted
+    expected = small & ~predicted if by_gradient else small
     chance = _chance_zeros(values, tolerance, active).cpu().numpy()
     return PatternEvidence(
         zeros=small.sum(1),
@@ -154,9 +152,7 @@ def examine_pattern(
         hard=hard.sum(1),
         soft=soft.sum(1),
         soft_allowed=tuple(int(n) for n in np.atleast_1d(poisson.isf(SOFT_MISMATCH_RATE, chance))),
-        determined=_determined(
-            problem, directions, small & ~predicted & certain if by_gradient else small
-        ),
+        determined=_determined(problem, directions, expected & certain, expected & agreed, chance),
     )
 
 
@@ -201,67 +197,23 @@ def _chance_zeros(
 
 
 def _determined(
-    problem: Problem, directions: Float[Tensor, "r b"], small: Bool[Tensor, "r p"]
-) -> Bool[Tensor, " r"]:
-    """Whether the entries that vanish for a record do so for one direction alone.
-
-    Where another record's support lies within its own, a sum of the two vanishes as well. Only
-    zeros that the record's own pattern explains count: two records that activate the same neurons
-    share them all, and a sum of the two can be made to vanish at one more neuron, which would
-    then seem to single it out.
-    """
-    size = problem.batch_size
-    if size == 1:
-        return torch.ones_like(small[:, 0])
-    small = small & problem.live
-    norms = torch.where(problem.live, problem.sparse.norm(dim=1), 1.0)
-    unit = problem.sparse / norms[:, None]
-    # Of near-duplicates the difference can be all noise, whose entries are no zeros. Squares of
-    # what the noise makes of the direction that suffers most from it:
-    worst = problem.zero_tolerance(torch.linalg.svd(problem.noise_shape).Vh[:1])
-    blurred = small.to(unit) @ (ACTIVE_TOLERANCES * worst[0] / norms).square()
-    determined = _plainly_determined(unit, directions, small, blurred)
-    open_ = torch.nonzero(~determined)[:, 0]
-    if not len(open_):
-        return determined
-    small, blurred = small[open_], blurred[open_]
-    # The smallest is the record's own and shows the noise; the next is another direction's.
-    _, first, second = masked_null_vectors(unit, small.to(unit))
-    alone = second > KERNEL_CONTRAST * first + KERNEL_GAP
-    # The squares against the eigenvalue, a share of the Gram matrix's norm, which is its trace over
-    # sqrt(b) at least:
-    doubtful = alone & (second * small.sum(1) <= blurred * size**0.5)
-    for index in torch.nonzero(doubtful)[:, 0].tolist():
-        other = torch.linalg.svd(unit[small[index]], full_matrices=False).Vh[-2:-1]
-        clear = problem.pattern(other)[1][0] & small[index]
-        alone[index] = bool(clear.any())
-    determined[open_] = alone
-    return determined
-
-
-def _plainly_determined(
-    unit: Float[Tensor, "p b"],
+    problem: Problem,
     directions: Float[Tensor, "r b"],
-    small: Bool[Tensor, "r p"],
-    blurred: Float[Tensor, " r"],
+    certain: Bool[Tensor, "r p"],
+    agreed: Bool[Tensor, "r p"],
+    chance: npt.NDArray[np.float64],
 ) -> Bool[Tensor, " r"]:
-    """Records for which some of the rows that vanish allow no other direction already.
+    """Whether the zeros that a record's pattern explains fit its direction alone.
 
-    By bounds on the criteria of `_determined`: the first eigenvalue is no more than what the
-    record's own direction gives, and the norm of a Gram matrix of unit rows no more than their
-    number. A fraction of the rows is a fraction of the work.
+    After several steps, by neurons that are settled; or by those on which both ends of the training
+    agree, so many times over that accident is excluded: records active at neurons that the mixture
+    of them leaves inactive can be mixed so that it vanishes there.
     """
-    size = unit.shape[1]
-    own = ((directions @ unit.T).square() * small).sum(1)
-    limits = KERNEL_CONTRAST * own + KERNEL_GAP * small.sum(1) + blurred * size**0.5
-    count = min(PLAIN_ROWS * size, len(unit))
-    order = small.to(torch.uint8).sort(dim=1, descending=True, stable=True).indices[:, :count]
-    plain = small.sum(1) >= count
-    step = max(1, BLOCK_ENTRIES // (count * size))
-    alone = [
-        without_null_vector(gather_rows(unit, places), limit, known=own_direction)
-        for places, limit, own_direction in zip(
-            *(torch.split(part, step) for part in (order, limits, directions)), strict=True
+    determined = determined_once(problem, directions, certain)
+    open_ = torch.nonzero(~determined)[:, 0]
+    if problem.layer.several_steps and len(open_):
+        accidents = int(poisson.isf(ACCIDENT_RATE, chance[open_.cpu()].max()))
+        determined[open_] = determined_often(
+            problem, directions[open_], agreed[open_], times=2 + accidents
         )
-    ]
-    return plain & torch.cat(alone)
+    return determined

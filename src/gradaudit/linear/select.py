@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from gradaudit.linear.basis import sparsest_basis
-from gradaudit.linear.drift import settled
+from gradaudit.linear.drift import AGREED_DRIFTS, SETTLED_DRIFTS, settled
 from gradaudit.linear.pool import Pool
 from gradaudit.linear.problem import Problem, Setting
 from gradaudit.linear.tolerances import RANK_RESIDUAL
@@ -26,7 +26,8 @@ class Selection:
 
     Attributes:
         chosen: Indices into the pool.
-        matching: The sparsity matching coefficient, 1 for the truth.
+        matching: The sparsity matching coefficient, 1 for the truth; after several steps of
+            training by the neurons that it cannot have moved across their boundary.
         swaps: Swaps made by the second stage.
     """
 
@@ -72,6 +73,8 @@ def greedy_filter(problem: Problem, pool: Pool, *, second_stage: bool = True) ->
             chosen = chosen.clone()
             chosen[position] = candidate
             best, swaps = score, swaps + 1
+    if problem.activation_drift is not None:
+        best = scorer.score(chosen, drifts=SETTLED_DRIFTS)
     return Selection(chosen, best, swaps)
 
 
@@ -98,9 +101,10 @@ class _Scorer:
             values = pool.directions @ problem.sparse.T
             self._nowhere_negative = zero | (values * torch.sign(values.sum(1, keepdim=True)) > 0)
 
-    def score(self, chosen: Int[Tensor, " b"]) -> float:
+    def score(self, chosen: Int[Tensor, " b"], *, drifts: float = AGREED_DRIFTS) -> float:
         linear, scales = self._of_records(chosen)
-        scores = self._matching(linear[None], None if scales is None else scales[None], chosen)
+        stacked = None if scales is None else scales[None]
+        scores = self._matching(linear[None], stacked, chosen, drifts)
         return float(torch.nan_to_num(scores, nan=0.0)[0])
 
     def best_swap(self, chosen: Int[Tensor, " b"], others: list[int]) -> tuple[float, int, int]:
@@ -151,8 +155,13 @@ class _Scorer:
         linear: Float[Tensor, "s b d"],
         scales: Float[Tensor, "s b"] | None,
         sets: Int[Tensor, "*s b"],
+        drifts: float = AGREED_DRIFTS,
     ) -> Float[Tensor, " s"]:
-        """Definition 4.1 for a stack of sets, on the informative entries that are settled."""
+        """Definition 4.1 for a stack of sets, on the informative entries that are settled.
+
+        Sets are compared by all neurons on which both ends of several steps agree: where few are
+        beyond doubt, these fit wrong sets too, and of the others few contradict the right one.
+        """
         zero = self._zero[sets].reshape(len(linear), -1, self._zero.shape[1])
         informative = self._informative[sets].reshape(zero.shape)
         if self._nowhere_negative is not None:
@@ -163,7 +172,7 @@ class _Scorer:
             agree = self._gradient_agreement(before, scales, zero)
             if drift:
                 moved = drift[0] if scales is None else drift[0] / scales[..., None]
-                informative &= settled(before, moved)
+                informative &= settled(before, moved, drifts=drifts)
         count = informative.sum((1, 2)).clamp(min=1)
         score = (agree & informative).sum((1, 2)) / count
         return torch.where(torch.isfinite(linear).all(-1).all(-1), score, torch.nan)
