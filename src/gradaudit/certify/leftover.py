@@ -154,9 +154,11 @@ def _distinct_columns(matrix: Float[Tensor, "m n"]) -> Int[Tensor, " k"]:
         marks = (product / norms.clamp(min=torch.finfo(torch.float64).tiny)).abs()
     _, inverse = torch.unique(marks, return_inverse=True)
     first = torch.full((int(inverse.max()) + 1,), matrix.shape[1], device=matrix.device)
-    return first.scatter_reduce(0, inverse, torch.arange(matrix.shape[1]).to(inverse), "amin")
+    return first.scatter_reduce(
+        0, inverse, torch.arange(matrix.shape[1], device=inverse.device), "amin"
+    )
 
 
 def _fixed_vector(size: int, like: Tensor) -> Float[Tensor, " n"]:
     generator = torch.Generator().manual_seed(0)
-    return torch.randn(size, generator=generator, dtype=torch.float64).to(like)
+    return torch.randn(size, generator=generator, dtype=torch.float64, device="cpu").to(like)

@@ -52,7 +52,7 @@ def mixed_in(
     """
     inactive = _without_strays(inactive, gradients.T.abs())
     size = len(records)
-    eye = torch.eye(size).to(records)
+    eye = torch.eye(size, dtype=records.dtype, device=records.device)
     silent = inactive.to(records)
     precision = entry_noise.square().reciprocal()
     share = torch.zeros_like(eye)

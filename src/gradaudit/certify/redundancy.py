@@ -47,7 +47,7 @@ def firmness(
     determined = right.square().sum(0) > 1 - ZERO_ROUNDINGS * len(shares) * FLOAT64_EPS
     inverse = (right.T / values[:rank]) @ left.T / columns[present, None]
     spread = torch.where(determined, inverse.norm(dim=1), torch.inf)
-    redundancy = torch.eye(len(left)).to(left) - left @ left.T
+    redundancy = torch.eye(len(left), dtype=left.dtype, device=left.device) - left @ left.T
     unseen, most = _by_single_rows(redundancy, inverse, size, spread)
     unseen_pairs, most_of_pairs = _by_pairs(redundancy, inverse, size, spread)
     error[present], hidden[present] = spread, torch.maximum(most, most_of_pairs)

@@ -148,7 +148,9 @@ def _separated_by_regression(
     drift = _design_drift(problem)
     if bounded:
         # The weight on the bias is positive where one more row, of the bias alone, is active.
-        design = torch.cat([design, torch.eye(design.shape[1]).to(design)[-1:]])
+        design = torch.cat(
+            [design, torch.eye(design.shape[1], dtype=design.dtype, device=design.device)[-1:]]
+        )
         judged, active = (
             torch.nn.functional.pad(mask, (0, 1), value=True) for mask in (judged, active)
         )

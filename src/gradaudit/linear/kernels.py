@@ -22,7 +22,9 @@ def screen_tolerance(problem: Problem, smallest: float = SCREEN_TOLERANCE) -> fl
         problem: The layer.
         smallest: What the search's own precision asks for.
     """
-    noise = problem.zero_tolerance(torch.eye(problem.batch_size).to(problem.sparse))
+    noise = problem.zero_tolerance(
+        torch.eye(problem.batch_size, dtype=problem.sparse.dtype, device=problem.sparse.device)
+    )
     relative = (noise[:, problem.live] / problem.sparse[problem.live].norm(dim=1)).median()
     return float(torch.clamp(relative * 10, smallest, 30 * SCREEN_TOLERANCE))
 

@@ -61,7 +61,7 @@ def newton_step(
     slope = miss @ points - ridge * (weights if anchor is None else weights - anchor)
     if exact:
         step = torch.empty_like(slope)
-        eye = torch.eye(points.shape[1]).to(points)
+        eye = torch.eye(points.shape[1], dtype=points.dtype, device=points.device)
         for which, gram in weighted_grams(points, curvature):
             step[which] = torch.linalg.solve(gram + ridge * eye, slope[which, :, None])[..., 0]
     else:

@@ -99,7 +99,7 @@ def without_null_vector(
     if known is not None:
         trace = gram.diagonal(dim1=1, dim2=2).sum(1)
         gram = gram + trace[:, None, None] * known[:, :, None] * known[:, None, :]
-    eye = torch.eye(gram.shape[1]).to(gram)
+    eye = torch.eye(gram.shape[1], dtype=gram.dtype, device=gram.device)
     return torch.linalg.cholesky_ex(gram - above[:, None, None] * eye).info == 0
 
 
@@ -111,7 +111,7 @@ def _kernels(gram: Float[Tensor, "k b b"], product: Callable[[Tensor], Tensor]) 
     """From Gram matrices, and their products with vectors taken through the rows."""
     size = gram.shape[1]
     norm = gram.norm(dim=(1, 2)).clamp(min=torch.finfo(gram.dtype).tiny)
-    eye = torch.eye(size).to(gram)
+    eye = torch.eye(size, dtype=gram.dtype, device=gram.device)
     shift = SHIFT_ROUNDINGS * torch.finfo(gram.dtype).eps * size * norm
     factor, failed = torch.linalg.cholesky_ex(gram + shift[:, None, None] * eye)
 
@@ -119,7 +119,7 @@ def _kernels(gram: Float[Tensor, "k b b"], product: Callable[[Tensor], Tensor]) 
         return torch.cholesky_solve(vectors[..., None], factor)[..., 0]
 
     # Any two vectors serve that no null vector is orthogonal to by more than chance.
-    places = torch.arange(1, size + 1).to(gram)
+    places = torch.arange(1, size + 1, dtype=gram.dtype, device=gram.device)
     start, other = torch.cos(places * places), torch.sin(3 * places * places)
     null = _unit(start.expand(len(gram), size))
     for _ in range(NULL_SOLVES):

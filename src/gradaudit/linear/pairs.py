@@ -96,7 +96,9 @@ def record_rows(problem: Problem, directions: Float[Tensor, "k b"]) -> Float[Ten
     guess = GUESS_CORRELATION * guess / seen.norm(dim=1, keepdim=True)
     fit_precision = size / (FIT_ERROR * size / len(basis))
     guess_precision = size / (GUESS_TRUST * guess.square().sum(1).mean())
-    precision = fit_precision * square.T @ square + guess_precision * torch.eye(size).to(square)
+    precision = fit_precision * square.T @ square + guess_precision * torch.eye(
+        size, dtype=square.dtype, device=square.device
+    )
     return torch.linalg.solve(
         precision, (fit_precision * fit @ square + guess_precision * guess).T
     ).T

@@ -170,7 +170,7 @@ class Polytopes:
         # Speeds suit the polytope's shape: by the barrier's curvature at its centre.
         shapes = self._tangents[which]
         bounded = torch.ones(count, dtype=torch.bool, device=shapes.device)
-        eye = torch.eye(size).to(shapes)
+        eye = torch.eye(size, dtype=shapes.dtype, device=shapes.device)
         for part, gram in weighted_grams(self._slopes, sides.square() * margins**-2):
             root, failed = torch.linalg.cholesky_ex(shapes[part].mT @ gram @ shapes[part])
             bounded[part] = failed == 0

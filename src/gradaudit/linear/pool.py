@@ -42,7 +42,7 @@ class Pool:
         self._half_space_test = half_space_test
         self._refused: Float[Tensor, "r b"] = problem.sparse.new_zeros(0, problem.batch_size)
         self.directions: Float[Tensor, "c b"] = problem.sparse.new_zeros(0, problem.batch_size)
-        self.zeros: Int[Tensor, " c"] = torch.zeros(0, dtype=torch.int64).to(self.directions.device)
+        self.zeros: Int[Tensor, " c"] = self.directions.new_zeros(0, dtype=torch.int64)
         self.hits: Int[Tensor, " c"] = self.zeros.clone()
         self.trusted: Bool[Tensor, " c"] = self.zeros.to(torch.bool)
         self.rejected = 0

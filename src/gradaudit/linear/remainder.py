@@ -103,7 +103,9 @@ class Remainder:
             return float(torch.linalg.matrix_norm(formed, ord=2))
         count = min(POWER_VECTORS, *self.shape)
         generator = torch.Generator().manual_seed(0)
-        start = torch.randn(self.shape[1], count, generator=generator, dtype=torch.float64)
+        start = torch.randn(
+            self.shape[1], count, generator=generator, dtype=torch.float64, device="cpu"
+        )
         vectors, value = start.to(self.left), self.left.new_zeros(())
         for _ in range(POWER_PASSES):
             vectors = torch.linalg.qr(vectors).Q

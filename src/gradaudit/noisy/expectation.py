@@ -175,7 +175,7 @@ def smallest(
     scale = metric.rsqrt()
     scaled, current = rows * scale, directions / scale
     result = torch.empty_like(current)
-    eye = torch.eye(rows.shape[1]).to(rows)
+    eye = torch.eye(rows.shape[1], dtype=rows.dtype, device=rows.device)
     for which, gram in weighted_grams(scaled, precision):
         size = gram.diagonal(dim1=1, dim2=2).mean(1)[:, None, None]
         factor, failed = torch.linalg.cholesky_ex(gram + SHIFT * size * eye)

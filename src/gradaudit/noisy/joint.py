@@ -143,7 +143,7 @@ def _half_space(
         margins: Pre-activations over their predicted error.
         activity: What the entries say.
     """
-    tried = torch.tensor(TEMPERATURES).to(margins)[:, None, None]
+    tried = torch.tensor(TEMPERATURES, device=margins.device).to(margins)[:, None, None]
     priors = torch.special.ndtr(margins / tried).clamp(UNCERTAIN, 1 - UNCERTAIN)
     fits = (activity * torch.log(priors) + (1 - activity) * torch.log1p(-priors)).sum(2)
     best = fits.argmax(0)

@@ -139,6 +139,6 @@ def distinct(candidates: Sharpened, known: Float[Tensor, "f b"], same: float = S
 def _completed(directions: Float[Tensor, "k b"]) -> Float[Tensor, "b b"]:
     """With an orthonormal basis of what is orthogonal to all of them."""
     if not len(directions):
-        return torch.eye(directions.shape[1]).to(directions)
+        return torch.eye(directions.shape[1], dtype=directions.dtype, device=directions.device)
     rest = torch.linalg.svd(directions, full_matrices=True)[2][len(directions) :]
     return torch.cat([directions, rest])

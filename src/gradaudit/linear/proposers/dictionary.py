@@ -185,7 +185,9 @@ class DictionarySearch:
         drawn = sample_subsets(len(nearest), nearest.shape[1], size - 1, generator)
         kernels = bordered_kernels(rows[nearest.gather(1, drawn)], generator)
         zeros = near_zeros(kernels, rows, self._tolerance).reshape(-1, ROUNDINGS)
-        return kernels.reshape(*zeros.shape, size)[torch.arange(len(zeros)), zeros.argmax(1)]
+        return kernels.reshape(*zeros.shape, size)[
+            torch.arange(len(zeros), device=zeros.device), zeros.argmax(1)
+        ]
 
     def _cost(self, starts: int) -> float:
         """Two products a step, the elementwise work, and the roundings' factorisations."""

@@ -253,13 +253,15 @@ def _distinct(
     known_above: float,
 ) -> Int[Tensor, " c"]:
     """The candidates that are neither known nor each other's repeats, the best-ranked first."""
-    fresh = torch.ones_like(score, dtype=torch.bool)
+    unknown = torch.ones_like(score, dtype=torch.bool)
     if len(known):
-        fresh = (current @ known.T).abs().amax(1) <= known_above
-    alike = (current @ current.T).abs() > same_above
+        unknown = (current @ known.T).abs().amax(1) <= known_above
+    # One choice decides about the next: on a GPU every step would wait for the device.
+    alike = ((current @ current.T).abs() > same_above).cpu().numpy()
+    fresh = unknown.cpu().numpy()
     chosen: list[int] = []
     for candidate in score.argsort(descending=True, stable=True).tolist():
-        if bool(fresh[candidate]):
+        if fresh[candidate]:
             chosen.append(candidate)
             fresh &= ~alike[candidate]
     return torch.tensor(chosen, dtype=torch.int64, device=current.device)
