@@ -32,8 +32,8 @@ from gradaudit.engine import Done, Engine, InProcess, Processes, Ray, Unit
 
 # In the place of this folder, where a file may be called what a library is that Ray imports.
 sys.path[0] = str(Path(__file__).parents[1] / "tests")
-from engine import clusters
-from engine.checks import wait_until
+from engine import clusters  # noqa: E402
+from engine.checks import wait_until  # noqa: E402
 
 BATCH_SIZE, WIDTH = 20, 200
 # Seconds after a unit ended, its worker is killed: it is at work on the next one then.
