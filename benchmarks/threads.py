@@ -26,7 +26,7 @@ CASES = {
     "b = 20, m = 200": Case(CIFAR, 20, (200, 200)),
     "b = 65, m = 1000": Case(CIFAR, 65, (1000, 1000)),
 }
-BUSY = (0, 1, 2)
+BUSY = (0, 1)
 # Threads, and how those that wait do so: asleep, as the command line has it, or spinning, OpenMP's
 # default. A single one waits for nobody.
 SETTINGS = ((1, "passive"), (2, "passive"), (2, "active"))

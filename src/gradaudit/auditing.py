@@ -17,9 +17,11 @@ from gradaudit.models import parse_model
 from gradaudit.models.losses import AUTO, Loss
 from gradaudit.result import AuditResult
 from gradaudit.session import Network, NetworkMaker, Session, Setup, note_request
+from gradaudit.session.precision import full_float32
 from gradaudit.update import Update
 
 
+@full_float32()
 def audit(
     update: Update,
     *,

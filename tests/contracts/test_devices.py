@@ -87,6 +87,21 @@ def test_blocks_of_a_matrix_that_stays_on_the_host(device):
     assert torch.allclose(there.values.cpu(), here.values, rtol=1e-9)
 
 
+def test_a_search_multiplies_in_full_float32_and_leaves_the_setting_as_it_was():
+    update, _ = client(4)
+    seen = []
+    control = ga.Control(
+        listener=lambda progress: seen.append(torch.get_float32_matmul_precision())
+    )
+    torch.set_float32_matmul_precision("medium")
+    try:
+        ga.audit(update, control=control)
+        assert set(seen) == {"highest"}
+        assert torch.get_float32_matmul_precision() == "medium"
+    finally:
+        torch.set_float32_matmul_precision("highest")
+
+
 def problem(batch=6, width=160, dtype=torch.float32):
     return plant(gaussian(batch, 120, 3), width=width, factor_like=dtype).problem
 
