@@ -151,11 +151,16 @@ def audited(
 ) -> AuditResult:
     """Audit, and fail if what it certifies is wrong or if it has nothing to say."""
     result = audit(update, model=model, budget=budget, **options)
+    valid(result)
+    never_wrong(result, truth.inputs, allowed=allowed)
+    return result
+
+
+def valid(result: AuditResult) -> None:
+    """Fail if a result has nothing to say, promises safety, or is not as its schema says."""
     assert result.cause
     assert result.remedy
     assert "safe" not in " ".join([result.cause, result.remedy, *result.assumptions]).split()
     value = result.to_json()
     VALIDATOR.validate(value)
     assert json.loads(json.dumps(value, allow_nan=False)) == value
-    never_wrong(result, truth.inputs, allowed=allowed)
-    return result

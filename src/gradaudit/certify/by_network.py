@@ -11,6 +11,7 @@ from gradaudit.certify.curvature import curvature
 from gradaudit.certify.forward import Forward
 from gradaudit.certify.labels import Labelling, best_labels, count_copies, fit_classes
 from gradaudit.certify.layer import LayerEvidence
+from gradaudit.certify.multiples import multiples_show
 from gradaudit.certify.network import Network
 from gradaudit.certify.single import SINGLE_SPREAD, VISIBLE_FACTOR
 from gradaudit.evidence import Certificate, Check, RecordEvidence
@@ -28,6 +29,9 @@ from gradaudit.linear.tolerances import (
 LARGEST_BASE = 4
 # The same where copies are only counted.
 LARGEST_COPIES = 8
+# Share of all numbers that may pass for whole where whole ones speak for a record: of large ones,
+# known to a part of them, every one would.
+CHANCE_WHOLE = 0.05
 
 
 class NetworkJudge:
@@ -54,6 +58,7 @@ class NetworkJudge:
         total: float | None,
     ) -> None:
         self._records, self._found, self._network = records, found, network
+        self._weighed = total is not None or len(records) > 1
         self._curvatures: dict[int, float] = {}
         noise = RESIDUAL_FACTOR * found.relative_noise
         rounding = GRADIENT_ROUNDINGS * problem.observed_eps
@@ -86,10 +91,11 @@ class NetworkJudge:
         if copies is not None:
             self._copies, self._factor = copies
         if narrow:
-            self._whole = copies is not None
+            self._whole = copies is not None and float(copies[0].max()) * tolerance <= CHANCE_WHOLE
             if self._whole and len(labelling.weights) == 1 and total is not None:
                 ratio = float(labelling.weights[0]) / total
-                self._whole = ratio > 0.5 and abs(ratio - round(ratio)) <= tolerance * ratio
+                error = tolerance * ratio
+                self._whole = ratio > 0.5 and abs(ratio - round(ratio)) <= error <= CHANCE_WHOLE
 
     @property
     def all_matched(self) -> bool:
@@ -117,6 +123,16 @@ class NetworkJudge:
     def _is_flat(self, j: int) -> bool:
         limit = VISIBLE_FACTOR * self._found.left_over
         return bool(self._one_direction[j]) and self.trace_of_two(j, SINGLE_SPREAD) <= limit
+
+    def tells_multiples(self, j: int) -> bool:
+        """Whether multiples of a record, in its place, would have been seen."""
+        return multiples_show(
+            self._network,
+            self._records[j],
+            self._labelling.labels[j],
+            tolerance=min(float(self._tolerances.max()), COPIES_TOLERANCE),
+            weighed=self._weighed,
+        )
 
     @property
     def whole(self) -> bool:

@@ -127,6 +127,33 @@ class Network:
         """Gradient of each record's own loss at the layer's output."""
         return self._differentiable(records)[0].activation_gradients(labels)
 
+    def gradient_changes(
+        self, record: Float[Tensor, " n"], label: Shaped[Tensor, ""], steps: Float[Tensor, "p n"]
+    ) -> tuple[Float[Tensor, "p m"], Float[Tensor, "p m"]]:
+        """A record's activation gradient, once a step, and its derivatives along the steps.
+
+        Raises:
+            RuntimeError: Some part of the network cannot be differentiated twice.
+        """
+        with torch.inference_mode(False), torch.enable_grad():
+            inputs = record.clone().expand_as(steps).contiguous().requires_grad_()
+            outputs, _, reached = self._run(inputs, self._input_shape())
+            losses = self.loss(outputs, label.clone().expand(len(steps)), reduction="sum")
+            gradient = torch.autograd.grad(
+                losses, reached, create_graph=True, materialize_grads=True
+            )[0]
+            if not gradient.requires_grad:
+                return gradient, torch.zeros_like(gradient)
+            # Of the product J^T u, which is linear in u: twice backwards is once forwards.
+            free = torch.zeros_like(gradient).requires_grad_()
+            pulled = torch.autograd.grad(
+                gradient, inputs, free, create_graph=True, materialize_grads=True
+            )[0]
+            if not pulled.requires_grad:
+                return gradient.detach(), torch.zeros_like(gradient)
+            changes = torch.autograd.grad(pulled, free, steps.clone(), materialize_grads=True)[0]
+        return gradient.detach(), changes
+
     def _differentiable(self, records: Tensor) -> tuple[Forward, Tensor]:
         """A pass with its graph, and the layer's inputs in it."""
         with torch.inference_mode(False), torch.enable_grad():

@@ -137,9 +137,7 @@ def _curvature(
             return 0.0
         before = before + problem.layer.bias
     # Slopes that the biases decide are those of any record.
-    varied = _is_distinctive(
-        problem, records, before < 0, torch.ones_like(before, dtype=torch.bool)
-    )
+    varied = is_distinctive(problem, records, before < 0, torch.ones_like(before, dtype=torch.bool))
     return curvature if varied else 0.0
 
 
@@ -151,6 +149,7 @@ def two_class_reason(
     mismatches: int,
     judged: Bool[Tensor, " m"],
     whole: bool,
+    tells_multiples: bool,
     following: Float[Tensor, "c m"] | None,
 ) -> str:
     """The same where two classes make activation gradients proportional; empty when none.
@@ -162,6 +161,7 @@ def two_class_reason(
         mismatches: Neurons that contradict the activation the record predicts.
         judged: Neurons whose predicted activation is beyond doubt.
         whole: Whether the record's weight in the update is a whole number of records.
+        tells_multiples: Whether multiples of it, in its place, would have been seen.
         following: Product of the later layers' weights, if they are a chain.
     """
     if problem.batch_size == 1 and not _silence_tells(problem, records, judged, mismatches):
@@ -175,6 +175,11 @@ def two_class_reason(
         return (
             "Its weight in the update is no whole number of records: with one logit or two classes "
             "it can be the mean of several similar records, or the loss is another one than given."
+        )
+    if not tells_multiples:
+        return (
+            "Multiples of it fire the same neurons and weigh the same: with one logit or two "
+            "classes it can be the mean of records that differ in size."
         )
     return ""
 
@@ -197,10 +202,10 @@ def _silence_tells(
     """Whether another, independent record would hardly silence the same neurons."""
     if mismatches or problem.setting is not Setting.SPARSE_GRADIENT:
         return False
-    return _is_distinctive(problem, records, ~problem.live, judged)
+    return is_distinctive(problem, records, ~problem.live, judged)
 
 
-def _is_distinctive(
+def is_distinctive(
     problem: Problem,
     records: Float[Tensor, "1 n"],
     inactive: Bool[Tensor, " m"],

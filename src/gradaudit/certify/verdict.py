@@ -10,6 +10,7 @@ from torch import Tensor
 from gradaudit.certify.by_network import NetworkJudge
 from gradaudit.certify.forward import Forward
 from gradaudit.certify.layer import LayerEvidence, examine
+from gradaudit.certify.merged import merged_reason
 from gradaudit.certify.network import Network, NetworkMismatchError
 from gradaudit.certify.single import (
     CLASS_SPREAD,
@@ -192,10 +193,15 @@ def _reasons(
                 mismatches=wrong,
                 judged=found.pattern.clear[j],
                 whole=judge.whole,
+                tells_multiples=judge.tells_multiples(j),
                 following=following,
             )
         if not reason and problem.setting is Setting.SPARSE_INPUT:
             reason = _mean_reason(problem, records, found, judge, j)
+        # Without a network their weights are not known.
+        flat = judge is None and following is not None and len(following) <= 2
+        if not reason and flat and scale_identified and not problem.layer.several_steps:
+            reason = merged_reason(problem, record)
         reasons.append(reason)
     return reasons
 

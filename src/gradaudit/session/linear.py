@@ -134,9 +134,7 @@ class LinearAttack:
                 proposer=proposers,
                 generator=self.setup.generator,
                 control=control,
-                accept=lambda batch: (
-                    self._judge(problem, batch, None).recovered == len(batch.records)
-                ),
+                accept=lambda batch: self._accepted(problem, batch),
             )
         verdict = None
         if inversion.batch is not None:
@@ -179,6 +177,12 @@ class LinearAttack:
 
     def _network(self, problem: Problem) -> Network | None:
         return self.setup.network_of(problem.layer.name)
+
+    def _accepted(self, problem: Problem, batch: Batch) -> bool:
+        """Whether a search may end: the layer's own gradient and zeros speak for every record."""
+        scaled = batch.scale_identified
+        verdict = certify(problem, batch.records, scale_identified=scaled, sign=self.setup.sign)
+        return verdict.recovered == len(batch.records)
 
     def _judge(self, problem: Problem, batch: Batch, network: Network | None) -> Verdict:
         return certify(
