@@ -214,6 +214,15 @@ def test_optional_libraries_are_imported_when_needed():
         assert not {each.split(".")[0] for each in imported(top)} & late, name
 
 
+def test_one_room_speaks_to_ray():
+    speakers = {
+        part_of(name)
+        for name, (path, tree) in MODULES.items()
+        if 'require("ray"' in path.read_text(encoding="utf-8") or "ray" in imported(tree)
+    }
+    assert speakers == {"engine"}
+
+
 def test_flowers_room_uses_its_public_modules():
     public = {"flwr", "flwr.app", "flwr.common", "flwr.clientapp", "flwr.serverapp"}
     public |= {"flwr.serverapp.strategy"}
