@@ -118,8 +118,8 @@ def page(rows: list[dict[str, Any]], workers: int) -> list[str]:
         "# Many updates",
         "",
         f"`gradaudit audit` of {rows[0]['updates']} captured updates (b = {BATCH}, two hidden "
-        f"layers of m = {WIDTH}, records of {FEATURES} values, float32), by `benchmarks/many_updates.py`; "
-        f"{workers} workers, of which each has one thread. Seconds are of the whole process. "
+        f"layers of m = {WIDTH}, records of {FEATURES} values, float32), by "
+        f"`benchmarks/many_updates.py`; {workers} workers, of which each has one thread. Seconds are of the whole process. "
         "“Same” are results in which every record has the bits that it has with one process.",
         "",
         *table(["run", "seconds", "speed-up", "finished before", "same", "outcome"], shown),
