@@ -114,7 +114,7 @@ def _norms(
             continue
         wide = torch.promote_types(torch.promote_types(weight.dtype, tensor.dtype), torch.float32)
         # In parts: the difference of two large layers is not held as a whole.
-        flat = (t.reshape(-1).split(PART_ENTRIES) for t in (weight, tensor))
+        flat = (torch.split(t.reshape(-1), PART_ENTRIES) for t in (weight, tensor))
         for before, after in zip(*flat, strict=True):
             for i, term in enumerate((before, after, after.to(wide) - before.to(wide))):
                 squares[i] += float(torch.linalg.vector_norm(term, dtype=torch.float64)) ** 2
