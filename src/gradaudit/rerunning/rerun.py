@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from os import PathLike, cpu_count
+from os import PathLike
 from pathlib import Path
 
 import torch
@@ -155,7 +156,7 @@ def _device(before: AuditResult, request: Request) -> str:
 def _threads(number: int) -> Iterator[None]:
     """Compute with so many threads, on which rounding depends, as far as there are cores."""
     usual = torch.get_num_threads()
-    wanted = min(number, cpu_count() or 1) or usual
+    wanted = min(number, os.cpu_count() or 1) or usual
     torch.set_num_threads(wanted)
     try:
         yield

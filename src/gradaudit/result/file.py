@@ -32,6 +32,7 @@ from gradaudit.tensorfile import (
     read_tensors,
     replacing,
     sha256_of,
+    taking_turns,
     write_tensors,
 )
 
@@ -84,15 +85,17 @@ def write_result(path: str | Path, value: dict[str, Any], arrays: Mapping[str, T
         raise InputError(
             str(path), "the place of the arrays", "a path for the JSON", "end it in .json"
         )
-    if arrays:
-        # One entry: safetensors writes several in random order, and a digest should repeat.
-        write_tensors(beside, arrays, {"format": f"{SCHEMA} {SCHEMA_VERSION}"})
-        value["arrays"] = {"file": beside.name, "sha256": sha256_of(beside)}
-    text = json.dumps(value, indent=2, allow_nan=False, ensure_ascii=False) + "\n"
-    with replacing(path) as temporary:
-        # A file name that is no UTF-8 holds lone surrogates, and "backslashreplace" writes
-        # those in just the way JSON escapes them.
-        temporary.write_bytes(text.encode("utf-8", errors="backslashreplace"))
+    # Two audits may write to one place: each pair is of one of them.
+    with taking_turns(path):
+        if arrays:
+            # One entry: safetensors writes several in random order, and a digest should repeat.
+            write_tensors(beside, arrays, {"format": f"{SCHEMA} {SCHEMA_VERSION}"})
+            value["arrays"] = {"file": beside.name, "sha256": sha256_of(beside)}
+        text = json.dumps(value, indent=2, allow_nan=False, ensure_ascii=False) + "\n"
+        with replacing(path) as temporary:
+            # A file name that is no UTF-8 holds lone surrogates, and "backslashreplace" writes
+            # those in just the way JSON escapes them.
+            temporary.write_bytes(text.encode("utf-8", errors="backslashreplace"))
 
 
 def read_result(path: str | Path) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -206,7 +206,8 @@ def _distances(first: AuditResult, second: AuditResult) -> tuple[float, float]:
     if then.shape[1] != now.shape[1]:
         return float("inf"), float("inf")
     distances = torch.cdist(then, now, compute_mode="donot_use_mm_for_euclid_dist")
-    distances = distances.nan_to_num(nan=torch.inf, posinf=torch.finfo(torch.float64).max)
+    largest = torch.finfo(torch.float64).max
+    distances = distances.nan_to_num(nan=largest, posinf=largest)
     rows, columns = linear_sum_assignment(distances.numpy())
     difference = (then[rows] - now[columns]).abs()
     size = then.shape[1] ** 0.5
