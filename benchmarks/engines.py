@@ -205,6 +205,8 @@ def main() -> None:
     options = parser(__doc__ or "", seconds=600)
     options.add_argument("--updates", type=int, default=200, help="captured updates")
     chosen = options.parse_args()
+    # As an exception it ends the cluster too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     results = Results(chosen.out / "engines.json", ["engines"], again=True)
     results.begin("engines")
     with tempfile.TemporaryDirectory() as folder:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import logging
-import math
 import os
 import signal
 import socket
 import threading
-from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
@@ -16,18 +14,16 @@ from typing import Any
 
 from gradaudit.budget import Control
 from gradaudit.engine.doing import one_line
-from gradaudit.engine.engine import MAX_ATTEMPTS, TICK_SECONDS, check_count, check_units, is_over
-from gradaudit.engine.ray_worker import Board, work
+from gradaudit.engine.engine import TICK_SECONDS, check_count, check_units, is_over
+from gradaudit.engine.ray_run import RayRun, brief
 from gradaudit.engine.unit import Done, Unit
 from gradaudit.errors import InputError, require
-from gradaudit.version import __version__
 
 # Read when Ray is imported: nothing is told to its makers, and nothing of what Ray says of dead
 # workers comes out on stdout, where a program reads results.
 ENVIRONMENT = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_DEDUP_LOGS_SKIP_REGEX": "."}
+# An address where nobody answers is given up after so long.
 ANSWER_SECONDS = 5.0
-# Tasks that were cancelled are waited for so long.
-PATIENCE_SECONDS = 1.0
 
 
 class Ray:
@@ -66,63 +62,21 @@ class Ray:
     def run(self, units: Sequence[Unit], control: Control) -> Iterator[Done]:
         """Do all units; see `gradaudit.engine.Engine`."""
         check_units(units)
-        ray = self._ray
-        task = ray.remote(num_cpus=1, max_retries=0)(work)
-        notice = _Notice(ray, wanted=any(unit.limited for unit in units))
-        waiting = deque((unit, 1) for unit in units)
-        running: dict[Any, tuple[Unit, int]] = {}
+        run = RayRun(self._ray, units)
         try:
-            while not is_over(control) and (waiting or running):
-                done: list[Done] = []
+            while not is_over(control) and run.unfinished:
                 ceiling = control.effort.ceiling.value
-                notice.tell(ceiling)
-                while waiting and len(running) < self.workers:
-                    unit, attempts = waiting.popleft()
-                    try:
-                        reference = task.remote(unit, attempts, ceiling, notice.board, __version__)
-                        running[reference] = (unit, attempts)
-                    except Exception as error:  # Whatever an argument raises that cannot be sent.
-                        failure = f"it cannot be sent to a worker: {_brief(error)}"
-                        done.append(Done(unit.key, failure=failure))
-                ready, _ = ray.wait(
-                    list(running), num_returns=len(running), timeout=0 if done else TICK_SECONDS
-                )
-                for reference in ready:
-                    unit, attempts = running.pop(reference)
-                    came = self._outcome(reference, unit, attempts)
-                    if came is None:
-                        waiting.appendleft((unit, attempts + 1))
-                    else:
-                        done.append(came)
+                done = run.submit(self.workers, ceiling)
+                done += run.collect(0 if done else TICK_SECONDS)
+                # Before the caller takes its time over what is done.
+                done += run.submit(self.workers, ceiling)
                 for each in done:
                     if is_over(control):
                         return
                     yield each
         finally:
-            if ray.is_initialized():
-                self._cancel(list(running))
-                notice.end()
-
-    def _cancel(self, references: Sequence[Any]) -> None:
-        for reference in references:
-            self._ray.cancel(reference, force=True)
-        if references:
-            self._ray.wait(references, num_returns=len(references), timeout=PATIENCE_SECONDS)
-
-    def _outcome(self, reference: Any, unit: Unit, attempts: int) -> Done | None:
-        """What came of a unit; None if its worker died, and it is to be begun again."""
-        errors = self._ray.exceptions
-        try:
-            return self._ray.get(reference)
-        except errors.RayTaskError as error:
-            # `do` raises nothing: the worker could not read the unit, or not send the value.
-            failure = f"a worker cannot do it: {_brief(error.cause)}"
-            return Done(unit.key, None, failure, attempts)
-        except errors.RayError as error:
-            if attempts < MAX_ATTEMPTS:
-                return None
-            how = type(error).__name__
-            return Done(unit.key, None, f"its worker died {attempts} times ({how})", attempts)
+            if self._ray.is_initialized():
+                run.end()
 
     def __enter__(self) -> Ray:
         """Connect, or start a cluster.
@@ -168,33 +122,6 @@ class Ray:
             self._ours = False
 
 
-class _Notice:
-    """The board that units at work look at, if any of them does."""
-
-    def __init__(self, ray: Any, *, wanted: bool) -> None:
-        self._ray = ray
-        self._told = math.inf
-        self.board = ray.remote(num_cpus=0)(Board).remote() if wanted else None
-
-    def tell(self, ceiling: float) -> None:
-        """Put up what is new."""
-        if self.board is not None and ceiling != self._told:
-            self.board.write.remote(ceiling)
-            self._told = ceiling
-
-    def end(self) -> None:
-        """Take it down."""
-        if self.board is not None:
-            self._ray.kill(self.board)
-
-
-def _brief(error: BaseException) -> str:
-    """What Ray tells in pages: an exception's first line, or its last, where that is the cause."""
-    lines = [line for line in str(error).splitlines() if line.strip()] or [""]
-    cause = lines[-1] if "Traceback" in str(error) else f"{type(error).__name__}: {lines[0]}"
-    return one_line(cause)
-
-
 def _check_answers(address: str) -> None:
     """Check that somebody listens at the address, for which Ray itself would wait for ever.
 
@@ -214,7 +141,7 @@ def _why(error: BaseException) -> str:
     """What kept Ray from connecting."""
     if "AuthenticationError" in str(error.__cause__):
         return "a cluster that wants a token; set RAY_AUTH_MODE and RAY_AUTH_TOKEN as it has them"
-    return _brief(error)
+    return brief(error)
 
 
 def _no_cluster(address: str | None, why: str) -> InputError:
