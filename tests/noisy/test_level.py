@@ -59,3 +59,15 @@ def test_factors_keep_what_stands_above_noise_and_say_so():
     assert "stand above the edge of noise" in spectrum.explanation
     assert bool((case.problem.factors.row_noise == spectrum.noise_level).all())
     assert factors_above_noise(case.problem.factors, 1.0, 2).rank == 2
+
+
+def test_values_that_are_not_listed_count_by_their_energy():
+    values = torch.linalg.svdvals(planted((300, 400), [150.0, 130.0, 120.0, 110.0], 3))
+    whole = measure_noise(values, (300, 400))
+    listed, others = values[:40], values[40:]
+    beyond = float(others.square().sum())
+    assert measure_noise(listed, (300, 400), beyond=beyond) == pytest.approx(whole)
+    # Without them noise looks weak, and its own values like records.
+    level, rank = measure_noise(listed, (300, 400))
+    assert level < whole[0] / 2
+    assert rank > whole[1]
