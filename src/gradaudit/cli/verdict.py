@@ -11,7 +11,7 @@ from rich.text import Text
 from gradaudit.cli.terminal import say
 from gradaudit.evidence import ApproximateEvidence, Status
 from gradaudit.metrics import Comparison, compare
-from gradaudit.outcome import UNCONFIRMED
+from gradaudit.outcome import UNCONFIRMED, UNSEEN_NOISE
 from gradaudit.report.text import count, duration, number, plain
 from gradaudit.report.wording import layer_of
 from gradaudit.result import AuditResult
@@ -101,14 +101,14 @@ def _table(rows: list[tuple[str, str]]) -> Table:
 
 
 def print_warnings(console: Console, result: AuditResult) -> None:
-    """Print what the caller gave and the update contradicts, such as a wrong loss.
+    """Print what the caller gave and the update contradicts, such as a wrong loss or noise.
 
     Args:
         console: Where to; on stderr, so that it is seen whatever is printed of the result.
         result: What an audit found.
     """
     for line in result.assumptions:
-        if line.startswith(UNCONFIRMED):
+        if line.startswith((UNCONFIRMED, UNSEEN_NOISE)):
             say(console, f"Warning: {plain(line, 600)}", "yellow")
 
 

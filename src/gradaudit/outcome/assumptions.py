@@ -9,6 +9,7 @@ from gradaudit.update import GradientStep, Update
 
 # How an assumption begins that says what was given and did not hold.
 UNCONFIRMED = "The network does not confirm the records"
+UNSEEN_NOISE = "The noise that was given is not in the update"
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,8 @@ def assumptions(outcome: Outcome, update: Update, hypothesis: Hypothesis) -> tup
         _described(update),
         "The order of records in a batch leaves no trace in a gradient and is not recovered.",
     ]
+    if outcome.unseen_noise:
+        lines.append(f"{UNSEEN_NOISE}: {outcome.unseen_noise}")
     if not outcome.ran:
         return tuple(lines)
     lines.append(

@@ -36,6 +36,7 @@ class Outcome:
         attack_reason: Why this one.
         setting: Which sparsity it used, in words.
         notes: Remarks for the list of assumptions.
+        unseen_noise: What noise was given that the update cannot carry; empty if none was.
         estimates_inputs: Whether the estimates are network inputs, although the records are
             features of them.
         counters: What the attack counted.
@@ -60,6 +61,7 @@ class Outcome:
     attack_reason: str = ""
     setting: str = ""
     notes: tuple[str, ...] = ()
+    unseen_noise: str = ""
     approximate_records: Float[Tensor, "a p"] | None = None
     approximate_evidence: tuple[ApproximateEvidence, ...] = ()
     estimates_inputs: bool = False

@@ -63,13 +63,20 @@ class LinearAttack:
             memory=self.setup.control.budget.memory,
         )
         noisy = NoisyAttack(self.setup)
+        outcome = self._with_or_without_noise(noisy, layer, factors, role)
+        return replace(outcome, unseen_noise=noisy.unseen(layer, factors))
+
+    def _with_or_without_noise(
+        self, noisy: NoisyAttack, layer: LinearLayer, factors: Factors, role: str
+    ) -> Outcome:
+        """What the better of the two searches came to, the likelier one first."""
         suits = noisy.suits(layer, factors, role)
         outcome: Outcome | None = None
         if suits and noisy.comes_first(factors):
             outcome = noisy.run(layer, factors, role)
             if (
                 outcome.status.leak_proven
-                or self.setup.update.noise
+                or noisy.known(layer, factors)
                 or not factors.spectrum.has_gap
             ):
                 return outcome

@@ -23,6 +23,9 @@ from gradaudit.update import LinearLayer
 
 # The noise's edge above what rounding explains of a gradient, from which on it is noise.
 OVER_ROUNDING = 10.0
+# Noise that was given, in units of what is measured, from which on it cannot be there: of a matrix
+# with 2,000 entries beside its records' the measured one is within a tenth of the true.
+CONTRADICTED = 3.0
 
 
 @dataclass(frozen=True)
@@ -43,7 +46,7 @@ class NoisyAttack:
             return False
         if layer.bias_gradient is None or factors.rank == 0:
             return False
-        known = self.setup.update.noise
+        known = self.known(layer, factors)
         level, rank = _measure(layer, factors, known)
         rounding = OVER_ROUNDING * _rounding(layer)
         if self.setup.sign < 0:
@@ -59,6 +62,26 @@ class NoisyAttack:
         rest = Remainder(matrix, kept, factors.right[:, :rank].T)
         return is_independent(measure_lines(matrix, kept.device), rest, rank)
 
+    def unseen(self, layer: LinearLayer, factors: Factors) -> str:
+        """How the gradient contradicts the noise that was given; empty where it does not.
+
+        Args:
+            layer: As observed.
+            factors: Of its weight gradient.
+        """
+        known = self.setup.update.noise
+        level, rank = _measure(layer, factors, None)
+        if not known or known < CONTRADICTED * level or rank > min(layer.shape) // 2:
+            return ""
+        return (
+            f"the gradient of layer {layer.name!r} has entries of {level:.1g} at most that no "
+            f"record explains, and noise of {known:.1g} was given; it plays no part."
+        )
+
+    def known(self, layer: LinearLayer, factors: Factors) -> float | None:
+        """The noise's level, if one was given that the gradient does not contradict."""
+        return None if self.unseen(layer, factors) else self.setup.update.noise
+
     def comes_first(self, factors: Factors) -> bool:
         """Whether noise is too strong for zeros to stand out, which an exact search needs."""
         spectrum = factors.spectrum
@@ -73,7 +96,7 @@ class NoisyAttack:
             role: ``"input"`` or ``"interior"``.
         """
         control = self.setup.control
-        level, rank = _measure(layer, factors, self.setup.update.noise)
+        level, rank = _measure(layer, factors, self.known(layer, factors))
         rank = min(rank, factors.rank)
         factors = factors_above_noise(factors, level, rank)
         if rank == 0 or rank + SURPLUS_ZEROS > len(factors.left) // 2:
