@@ -1,10 +1,16 @@
 from __future__ import annotations
 
+import copy
+
 import pytest
 import torch
 
 from certify.settings import case
+from gradaudit.certify import Network, certify
 from gradaudit.certify.labels import best_labels, count_copies, fit_classes
+from gradaudit.clients import FedSGD
+from gradaudit.linear.factor import factor_gradient
+from gradaudit.linear.problem import Setting, build_problem
 
 
 def weights(*values: float) -> torch.Tensor:
@@ -114,3 +120,25 @@ def test_many_classes_run_in_parts(monkeypatch):
     parts = fit(sample, gradients)
     assert torch.allclose(parts.residuals, whole.residuals, atol=1e-12)
     assert parts.weights.shape == (7, 3)
+
+
+def test_a_class_that_no_active_neuron_reaches_is_not_named():
+    """Two such classes have one gradient at the layer; once, the first of them was named."""
+    sample = case(2, labels=[0, 3], hidden=(), seed=1)
+    with torch.no_grad():
+        sample.network._tensors["fc2.weight"][3:5] = 0
+    update, _ = FedSGD(mlp_with(sample), "mse").update(sample.inputs, torch.tensor([0, 3]))
+    layer = next(iter(update.linear_layers()))
+    factors = factor_gradient(layer.weight_gradient, generator=torch.Generator().manual_seed(0))
+    problem = build_problem(layer, factors, Setting.SPARSE_GRADIENT)
+    network = Network(mlp_with(sample), update, layer="fc1", loss="mse")
+    verdict = certify(problem, sample.inputs, scale_identified=True, network=network, total=1.0)
+    assert verdict.recovered == 2
+    assert [record.label for record in verdict.evidence] == [0, None]
+
+
+def mlp_with(sample):
+    """The case's network with the weights that its judge has now."""
+    model = copy.deepcopy(sample.model)
+    model.load_state_dict(sample.network._tensors, strict=False)
+    return model

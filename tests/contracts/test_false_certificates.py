@@ -7,11 +7,14 @@ from collections.abc import Iterator
 
 import pytest
 import torch
-from certify.settings import Case, case, errors
+from certify.drawn import draw_client
+from certify.other_trials import noisy_trials, partial_trials, reconstruction_trials
+from certify.settings import Case, case, draw, errors
+from certify.trials import Tally, layer_trials
 from torch import Tensor
 
 from gradaudit.linear.disaggregate import disaggregate
-from gradaudit.linear.problem import Problem
+from gradaudit.linear.problem import Problem, Setting
 from gradaudit.update import LocalTraining
 
 # A record is wrong if its error is so many times what its own evidence claims.
@@ -183,6 +186,56 @@ def test_records_made_to_activate_what_the_gradient_shows():
 def _active_share(problem: Problem, records: Tensor) -> float:
     before = records @ problem.layer.weight.T + problem.layer.bias
     return float((before[:, problem.live] > 0).double().mean())
+
+
+@pytest.mark.parametrize("place", range(4))
+def test_no_layer_of_a_random_client_certifies_a_wrong_batch(place):
+    """A few of the clients and reconstructions of benchmarks/false_certificates.py."""
+    tally = Tally()
+    for seed in range(5 * place, 5 * place + 5):
+        for trial in layer_trials(draw_client(seed, largest=False), layer=seed % 2):
+            tally.add(trial)
+    print(tally.by_judge)
+    assert not tally.false
+    assert tally.wrong > 50
+
+
+def test_nor_does_any_judge_of_random_clients_refuse_all_true_ones():
+    tally = Tally()
+    for trial in layer_trials(draw_client(34, largest=False)):
+        tally.add(trial)
+    assert tally.total("true, certified") == 2
+    assert tally.total("right, certified") > 0
+    assert not tally.false
+
+
+@pytest.mark.parametrize(
+    ("trials", "seed", "fewest"),
+    [(partial_trials, 5, 5), (noisy_trials, 0, 10), (reconstruction_trials, 9, 5)],
+    ids=["some rows", "noise", "whole network"],
+)
+def test_no_other_judge_certifies_wrong_records(trials, seed, fewest):
+    tally = Tally()
+    for trial in trials(seed):
+        tally.add(trial)
+    print(tally.by_judge)
+    assert not tally.false
+    assert tally.wrong >= fewest
+    assert tally.total("true, certified") == 1
+
+
+def test_a_negated_input_of_an_inner_layer():
+    """Without a bias gradient its sign is unknown, but a ReLU left it nowhere negative."""
+    inputs = (draw(4, 150, 3) - 0.3).clamp(min=0)
+    sample = case(
+        4, features=150, hidden=(), bias=False, inputs=inputs, setting=Setting.SPARSE_INPUT
+    )
+    unit = inputs / inputs.norm(dim=1, keepdim=True)
+    assert sample.judge(unit, scaled=False).recovered == 4
+    unit[1] *= -1
+    verdict = sample.judge(unit, scaled=False)
+    assert not verdict.evidence[1].recovered
+    assert "negative" in verdict.evidence[1].reason
 
 
 def test_thousands_were_tried():

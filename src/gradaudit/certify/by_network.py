@@ -172,7 +172,8 @@ class NetworkJudge:
         for j, record in enumerate(evidence):
             residual = float(self._labelling.residuals[j])
             matched = bool(self._matched[j])
-            labelled = matched and (not bool(self._one_direction[j]) or self._whole)
+            told = float(self._labelling.namesakes[j]) > float(self._tolerances[j])
+            labelled = matched and told and (not bool(self._one_direction[j]) or self._whole)
             error = record.estimated_error or 0.0
             alone = False
             if not record.recovered and explained and self.confirms(j):

@@ -46,12 +46,15 @@ class Labelling:
         residuals: Of that class; 1 if its weight has the wrong sign.
         rivals: The same for the best other class, with a weight of either sign. Two classes or one
             logit leave none: the gradients of both have one direction.
+        namesakes: The same for the best other class whose weight has the right sign. Outputs that
+            no active neuron reaches differ in nothing that the layer sees.
     """
 
     labels: Int[Tensor, " b"]
     weights: Float[Tensor, " b"]
     residuals: Float[Tensor, " b"]
     rivals: Float[Tensor, " b"]
+    namesakes: Float[Tensor, " b"]
 
 
 def fit_classes(
@@ -142,7 +145,9 @@ def best_labels(fits: Fits, sign: float) -> Labelling:
     weights = torch.where(allowed, fits.weights, torch.zeros_like(fits.weights))
     others = fits.residuals.clone()
     others.scatter_(0, labels[None], torch.inf)
-    return Labelling(labels, weights.gather(0, labels[None])[0], best, others.amin(0))
+    same_sign = residuals.scatter(0, labels[None], torch.inf)
+    own = weights.gather(0, labels[None])[0]
+    return Labelling(labels, own, best, others.amin(0), same_sign.amin(0))
 
 
 def count_copies(
