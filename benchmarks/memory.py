@@ -28,8 +28,8 @@ RECORDS, CLASSES = 64, 10
 # Enough for copies, so that a gradient of any size is decomposed as a whole.
 COPIES_ALLOWED = 2**50
 SIZES = ((2_000, 37_632), (4_000, 37_632), (16_000, 150_528))
-# Larger ones are only decomposed; an audit needs the weights beside the gradient.
-AUDITED, COPIED = ((2_000, 37_632), (4_000, 37_632)), ((2_000, 37_632),)
+# An audit needs the weights beside the gradient, and copies take several times its size.
+AUDITED, COPIED = ((2_000, 37_632),), ((1_000, 37_632),)
 # What an audit of a large layer may take beside its update.
 AUDIT_LIMIT = 2**30
 ROWS_AT_ONCE = 256
