@@ -6,7 +6,7 @@ import hashlib
 import os
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from safetensors import SafetensorError, safe_open
@@ -14,6 +14,11 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from gradaudit.errors import InputError
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
 
 # Larger files are refused before anything is read; an ImageNet-sized layer of width 16,000 is
 # 9.6 GB in float32, and an update holds two of those.
@@ -62,6 +67,40 @@ def replacing(path: str | Path) -> Iterator[Path]:
     finally:
         if temporary is not None:
             temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def taking_turns(path: str | Path) -> Iterator[None]:
+    """Wait until nobody else writes files that belong together into a file's folder.
+
+    Each file is replaced whole; a pair of two runs would still not be a pair. The system ends the
+    wait when the other process dies. Where folders cannot be locked (Windows, some network
+    drives), nobody waits.
+
+    Args:
+        path: One of the files. Its folder is made if needed.
+
+    Raises:
+        InputError: The folder cannot be made, or the path is no regular file's.
+    """
+    target = Path(os.path.realpath(path))
+    try:
+        _check_replaceable(str(path), path, target)
+        _make_folder(target.parent)
+    except OSError as error:
+        raise InputError(
+            str(path), error.strerror or str(error), "a place that can be written to"
+        ) from error
+    handle: int | None = None
+    try:
+        if fcntl is not None:
+            with suppress(OSError):
+                handle = os.open(target.parent, os.O_RDONLY)
+                fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        if handle is not None:
+            os.close(handle)
 
 
 def check_place(argument: str, path: str | Path) -> None:
@@ -132,14 +171,31 @@ def write_tensors(
     path: str | Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]
 ) -> None:
     """Write named tensors and text metadata as safetensors, atomically."""
+    with replacing(path) as temporary:
+        fill(path, temporary, tensors, metadata)
+
+
+def fill(
+    path: str | Path, temporary: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]
+) -> None:
+    """Write named tensors and text metadata as safetensors to what `replacing` gave.
+
+    Args:
+        path: What `replacing` was given, for the message.
+        temporary: What it gave.
+        tensors: By name.
+        metadata: Text by name.
+
+    Raises:
+        InputError: The file cannot be written.
+    """
     # Shared storage (tied weights) and strides are not representable: copy where needed.
     plain = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
-    with replacing(path) as temporary:
-        try:
-            save_file(plain, temporary, metadata=dict(metadata))
-        except SafetensorError as error:
-            # Its own kind also for what the system says, such as that the disk is full.
-            raise InputError(str(path), f"{error}", "a place that can be written to") from error
+    try:
+        save_file(plain, temporary, metadata=dict(metadata))
+    except SafetensorError as error:
+        # Its own kind also for what the system says, such as that the disk is full.
+        raise InputError(str(path), f"{error}", "a place that can be written to") from error
 
 
 def read_tensors(path: str | Path) -> tuple[dict[str, Tensor], dict[str, str]]:

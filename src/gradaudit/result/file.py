@@ -28,12 +28,12 @@ from gradaudit.preprocessing import Preprocessing
 from gradaudit.result.request import Request
 from gradaudit.tensorfile import (
     check_file,
+    fill,
     is_safetensors,
     read_tensors,
     replacing,
     sha256_of,
     taking_turns,
-    write_tensors,
 )
 
 SCHEMA = "gradaudit.audit-result"
@@ -85,17 +85,24 @@ def write_result(path: str | Path, value: dict[str, Any], arrays: Mapping[str, T
         raise InputError(
             str(path), "the place of the arrays", "a path for the JSON", "end it in .json"
         )
-    # Two audits may write to one place: each pair is of one of them.
-    with taking_turns(path):
-        if arrays:
+    # Two audits may write to one place: each pair is of one of them. And both files are on the disk
+    # before the first takes its place, so that a full one leaves the pair that was there.
+    with taking_turns(path), replacing(path) as temporary:
+        if not arrays:
+            _write_json(temporary, value)
+            return
+        with replacing(beside) as temporary_arrays:
             # One entry: safetensors writes several in random order, and a digest should repeat.
-            write_tensors(beside, arrays, {"format": f"{SCHEMA} {SCHEMA_VERSION}"})
-            value["arrays"] = {"file": beside.name, "sha256": sha256_of(beside)}
-        text = json.dumps(value, indent=2, allow_nan=False, ensure_ascii=False) + "\n"
-        with replacing(path) as temporary:
-            # A file name that is no UTF-8 holds lone surrogates, and "backslashreplace" writes
-            # those in just the way JSON escapes them.
-            temporary.write_bytes(text.encode("utf-8", errors="backslashreplace"))
+            fill(beside, temporary_arrays, arrays, {"format": f"{SCHEMA} {SCHEMA_VERSION}"})
+            value["arrays"] = {"file": beside.name, "sha256": sha256_of(temporary_arrays)}
+            _write_json(temporary, value)
+
+
+def _write_json(file: Path, value: dict[str, Any]) -> None:
+    text = json.dumps(value, indent=2, allow_nan=False, ensure_ascii=False) + "\n"
+    # A file name that is no UTF-8 holds lone surrogates, and "backslashreplace" writes those in
+    # just the way JSON escapes them.
+    file.write_bytes(text.encode("utf-8", errors="backslashreplace"))
 
 
 def read_result(path: str | Path) -> tuple[dict[str, Any], dict[str, Any]]:
