@@ -34,7 +34,7 @@ DIFFERS = (
     "The paper reports about three times the error without the skip connection of the third "
     "residual block; its settings were not at hand. Here Inverting Gradients (label known, one "
     "start) attacks one image at a time; below `--full`, images are averaged to 16 x 16, the first "
-    "blocks are 16 wide instead of 64, and iterations are few: 200 at `--quick`, where all weights "
+    "blocks are 16 wide instead of 64, and iterations are few: 100 at `--quick`, where all weights "
     "are as initialised. There is no batch normalisation. Networks share weights and starts; the "
     "error is that of pixels from 0 to 1, and one above that of the image's mean colour is no "
     "reconstruction. The finding counts as reproduced where Wilcoxon's "
@@ -63,7 +63,7 @@ PAPERS, PAPER_RATIO, LEVEL = 3, 3.0, 0.05
 FULL_SIZE, FULL_WIDTH = 32, 64
 TOTAL_VARIATION = 1e-2
 
-SIZES = (Size(16, 16, 200), Size(16, 16, 400), Size(FULL_SIZE, FULL_WIDTH, 4800))
+SIZES = (Size(16, 16, 100), Size(16, 16, 400), Size(FULL_SIZE, FULL_WIDTH, 4800))
 
 
 def units(scale: Scale) -> list[dict[str, Any]]:

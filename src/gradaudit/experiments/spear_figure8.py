@@ -46,7 +46,7 @@ NETWORKS, COINS = "networks", "coin tosses"
 STYLES = {NETWORKS: ("o", "#0072B2", -0.5), COINS: ("s", "#D55E00", 0.5)}
 LEVEL = 0.95
 # Tosses for each network: they take a fraction of the time.
-TOSSES = 10
+TOSSES = 20
 # Gradients whose ranks are decided at a time.
 CHUNK = 100
 
@@ -93,7 +93,7 @@ def all_submatrices_find(
 
 def run(unit: Row, scale: Scale, control: Control) -> list[dict[str, Any]]:
     """Count the batches of which a direction is missed."""
-    seeds = scale.batches(200, 2000, 20_000)
+    seeds = scale.batches(100, 2000, 20_000)
     size, width = unit["batch_size"], unit["width"]
     zeros = round(width * sparsity_threshold(width))
     source = scale.source("CIFAR-10")
