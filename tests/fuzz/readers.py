@@ -52,7 +52,7 @@ from gradaudit.experiments.rows import Rows
 from gradaudit.experiments.scale import Scale
 from gradaudit.models import parse_model_on
 from gradaudit.preprocessing import Preprocessing
-from gradaudit.rerunning.rerun import budget_of, request_of
+from gradaudit.rerunning.again import budget_of, request_of
 from gradaudit.result import AuditResult
 from gradaudit.truth import Truth
 from gradaudit.update.steps import step_from_text

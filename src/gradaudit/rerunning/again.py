@@ -88,10 +88,13 @@ def rerun(
         ...     rerun(folder + "/result.json").repetition.statement()
         'The same result, bit for bit: 4 certified records, evidence and verdict.'
     """
-    before = AuditResult.load(path)
-    request = request_of(before, path)
-    observed = find_update(before, request.capture, Path(path).parent, update, weights)
-    if loss is None and request.loss is None:
+    place = Path(path)
+    before = AuditResult.load(place)
+    request = request_of(before, place)
+    observed = find_update(before, request.capture, place.parent, update, weights)
+    # A name that the result holds is what was asked; a function that is given stands for none.
+    asked = loss if request.loss is None else request.loss
+    if asked is None:
         raise InputError(
             "loss", "a function, which no file holds", "the same function", "pass it as loss="
         )
@@ -103,7 +106,7 @@ def rerun(
         result = audit(
             observed,
             model=network,
-            loss=request.loss if loss is None or request.loss is not None else loss,
+            loss=asked,
             layer=request.layer,
             attack=request.attack,
             knowledge=knowledge,
