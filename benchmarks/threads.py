@@ -77,6 +77,7 @@ def page(rows: list[dict[str, Any]]) -> list[str]:
         [
             row["case"],
             str(row["busy"]),
+            str(row.get("load", "")),
             str(row["threads"]),
             ("asleep" if row["policy"] == "passive" else "spinning") if row["threads"] > 1 else "",
             f"{min(row['seconds']):.2f}",
@@ -85,14 +86,15 @@ def page(rows: list[dict[str, Any]]) -> list[str]:
         ]
         for row in rows
     ]
-    head = ["audit", "busy processes", "threads", "wait", "least seconds", "median"]
+    head = ["audit", "busy processes", "load average", "threads", "wait", "least seconds", "median"]
     return [
         "# Threads",
         "",
         "Seconds of one audit of a CIFAR-10 batch (float64, two hidden layers of m neurons), by "
         "`benchmarks/threads.py`, with threads that wait asleep (`OMP_WAIT_POLICY=PASSIVE`, which "
         "the command line sets) or spinning (OpenMP's default), beside processes that compute all "
-        "the time, on top of what else the machine was doing.",
+        "the time, on top of what else the machine was doing, which the load average shows: "
+        "processes that ran or waited for one of its cores.",
         "",
         *table([*head, "least core seconds"], shown),
     ]
@@ -118,7 +120,10 @@ def main() -> None:
                     named = {"case": case, "busy": count, "threads": threads, "policy": policy}
                     if any(named.items() <= row.items() for row in results.rows("threads")):
                         continue
-                    results.add("threads", named | run(case, threads, policy, chosen.repeats))
+                    done = run(case, threads, policy, chosen.repeats)
+                    # Of the last minute, the run's own threads included.
+                    named["load"] = round(os.getloadavg()[0], 1)
+                    results.add("threads", named | done)
     results.page(page(results.rows("threads")))
 
 
