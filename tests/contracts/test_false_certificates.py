@@ -188,11 +188,11 @@ def _active_share(problem: Problem, records: Tensor) -> float:
     return float((before[:, problem.live] > 0).double().mean())
 
 
-@pytest.mark.parametrize("place", range(4))
+@pytest.mark.parametrize("place", range(2))
 def test_no_layer_of_a_random_client_certifies_a_wrong_batch(place):
     """A few of the clients and reconstructions of benchmarks/false_certificates.py."""
     tally = Tally()
-    for seed in range(5 * place, 5 * place + 5):
+    for seed in range(4 * place + 32, 4 * place + 36):
         for trial in layer_trials(draw_client(seed, largest=False), layer=seed % 2):
             tally.add(trial)
     print(tally.by_judge)
