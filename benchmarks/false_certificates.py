@@ -81,7 +81,7 @@ AUDITED = """
 
 Drawn by hypothesis: 1 to 12 records, one to six layers, PyTorch's, Kaiming's, Xavier's, uniform,
 orthogonal and sparse initialisations times 1e-8 to 1e3, biases drawn, zero, large, equal or none,
-dead neurons, ties, duplicates, five losses, five activations, float16 to float64, local training;
+dead neurons, ties, duplicates, four losses, five activations, float16 to float64, local training;
 the attacks auto, spear, closed_form, rgap and inverting-gradients, a third of a second each. By the
 status of the audit: what of the records that it showed was certified, and whether it was right.
 """

@@ -3,9 +3,9 @@
 A record is *wrong* if it is further from every true record than the verdict states: fifty times
 the error that it predicts, or three times under noise. The prediction is a standard error, and the
 exact checks let ten of them pass in the row space, ten in the scale and twelve in the zeros of
-single entries, which a reconstruction made on purpose can use up together (27 were seen). Two kinds of means are counted by themselves,
-since the verdict says that they may be means: of records within a hundredth of each other, and of
-records that it calls copies.
+single entries, which a reconstruction made on purpose can use up together (27 were seen). Two
+kinds of means are counted by themselves, since the verdict says that they may be means: of records
+within a hundredth of each other, and of records that it calls copies.
 """
 
 from __future__ import annotations
