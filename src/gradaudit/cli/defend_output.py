@@ -9,11 +9,9 @@ from typing import Any
 
 import click
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from gradaudit.cli.guard import silence
-from gradaudit.cli.terminal import output, say
+from gradaudit.cli.terminal import output, say, show_table
 from gradaudit.defending import DefenseCurve, answers
 from gradaudit.report.defend import write_defense_curve
 from gradaudit.report.defend_table import guarantee_text, table, training_note
@@ -82,13 +80,10 @@ def _value(curve: DefenseCurve) -> dict[str, Any]:
 def _print(console: Console, curve: DefenseCurve) -> None:
     if not curve.complete:
         say(console, "Stopped before all audits had ended.", "bold yellow")
-    grid = Table(box=None, padding=(0, 2, 0, 0))
     columns = table(curve)
-    for column in columns:
-        grid.add_column(column.title, justify="right" if column.is_number else "left")
-    for row in zip(*(column.cells for column in columns), strict=True):
-        grid.add_row(*map(Text, row))
-    console.print(grid)
+    numbers = [place for place, column in enumerate(columns) if column.is_number]
+    cells = list(zip(*(column.cells for column in columns), strict=True))
+    show_table(console, [column.title for column in columns], cells, right=numbers)
     for column in columns[1:]:
         say(console, f"{column.title}: {column.meaning}.", "dim")
     for remark in (guarantee_text(curve), training_note(curve), *curve.notes):

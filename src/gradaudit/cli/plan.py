@@ -157,23 +157,22 @@ def plan(
 
 
 def _print(said: Plan, html: Path | None) -> None:
-    from rich.table import Table
-
-    from gradaudit.cli.terminal import output, say
+    from gradaudit.cli.terminal import output, say, show_table
     from gradaudit.planning.result import CAVEAT, GPU_CAVEAT, TITLES
     from gradaudit.report.plan import attack_row, change_row, sentence
 
     console = output()
     say(console, sentence(said), "bold")
-    attacks = Table("attack", "records", "here", "GPU (guess)", "confidence", "limit, or why not")
-    for each in said.expectations:
-        attacks.add_row(*attack_row(each))
-    console.print(attacks)
+    head = ("attack", "records", "here", "GPU (guess)", "confidence", "limit, or why not")
+    attacks = [attack_row(each) for each in said.expectations]
+    show_table(console, head, attacks, framed=True)
     if said.changes:
-        levers = Table("attack", "smallest changes, one at a time, past its limit")
-        for name, found in said.changes.items():
-            levers.add_row(TITLES[name], "; ".join(f"{a}: {b}" for a, b in change_row(found)))
-        console.print(levers)
+        levers = [
+            (TITLES[name], "; ".join(f"{a}: {b}" for a, b in change_row(found)))
+            for name, found in said.changes.items()
+        ]
+        changes = "smallest changes, one at a time, past its limit"
+        show_table(console, ("attack", changes), levers, framed=True)
     for caveat in (CAVEAT, GPU_CAVEAT):
         say(console, caveat)
     if html is not None:

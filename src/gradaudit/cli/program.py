@@ -18,6 +18,7 @@ from gradaudit.cli.plan import plan
 from gradaudit.cli.rank import rank
 from gradaudit.cli.report import report
 from gradaudit.cli.rerun import rerun
+from gradaudit.cli.signals import end_on_sigterm
 from gradaudit.cli.simulate import simulate
 from gradaudit.cli.verb import write_exit_codes
 from gradaudit.version import __version__
@@ -93,4 +94,5 @@ def main(args: Sequence[str] | None = None) -> None:
     # Torch's threads wait by spinning; with other work on the machine that made an audit seven
     # times slower, where sleeping made it twice as slow. Read when torch is first imported.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    end_on_sigterm()
     program.main(args, prog_name="gradaudit")

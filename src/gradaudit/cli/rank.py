@@ -86,18 +86,18 @@ def rank(
 
 
 def _print(analysis: RankAnalysis, what_if: bool, figure: Path | None) -> None:
-    from gradaudit.cli.terminal import output, say
-    from gradaudit.rank.table import NO_PROMISE, columns
+    from gradaudit.cli.terminal import output, say, show_table
+    from gradaudit.rank.table import HEAD, NO_PROMISE, cells, summary
 
     console = output()
-    for line in str(analysis).splitlines():
-        say(console, line)
+    show_table(console, HEAD, list(map(cells, analysis.layers)), right=range(1, len(HEAD)))
+    say(console, "")
+    say(console, summary(analysis.layers))
     if what_if:
         say(console, "")
         variants = [(v.title, f"{v.analysis.deficit:,}", v.where) for v in analysis.what_if()]
         as_it_is = ("as it is", f"{analysis.deficit:,}", analysis.where)
-        for line in columns([("what if", "open", "where"), as_it_is, *variants], left={0, 2}):
-            say(console, line)
+        show_table(console, ("what if", "open", "where"), [as_it_is, *variants], right={1})
         say(console, NO_PROMISE)
     if figure is not None:
         say(console, f"Written: {figure}", "dim")

@@ -16,6 +16,31 @@ from gradaudit.cli.exit_codes import ExitCode
 _NOTICE = b"\nStopping with what was found so far; once more to abort at once.\n"
 
 
+def end_on_sigterm() -> None:
+    """Make SIGTERM end this process as Ctrl-C does: with half-written files removed.
+
+    By default it would end at once, and leave them. Outside the main thread, and where somebody
+    has said what SIGTERM does, nothing is changed.
+
+    Example:
+        >>> before = signal.getsignal(signal.SIGTERM)
+        >>> end_on_sigterm()
+        >>> try:
+        ...     signal.raise_signal(signal.SIGTERM)
+        ... except KeyboardInterrupt:
+        ...     print("cleaned up")
+        cleaned up
+        >>> _ = signal.signal(signal.SIGTERM, before)
+    """
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    main = threading.current_thread() is threading.main_thread()
+    if main and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, handle)
+
+
 @contextmanager
 def stop_on_signals(control: Control) -> Iterator[None]:
     """Turn SIGINT and SIGTERM into `Control.interrupt` while the context is open.

@@ -12,7 +12,7 @@ NO_PROMISE = (
 )
 # Layers that a sentence names.
 MOST = 3
-_HEAD = ("layer", "unknowns", "equations", "naive", "exact", "deficit", "virtual", "RA index")
+HEAD = ("layer", "unknowns", "equations", "naive", "exact", "deficit", "virtual", "RA index")
 
 
 def table(rows: Sequence[LayerRow]) -> str:
@@ -21,7 +21,7 @@ def table(rows: Sequence[LayerRow]) -> str:
     Args:
         rows: From the input to the output.
     """
-    lines = columns([_HEAD, *(_cells(row) for row in rows)], left={0})
+    lines = columns([HEAD, *(cells(row) for row in rows)], left={0})
     return "\n".join([lines[0], "-" * max(map(len, lines)), *lines[1:]])
 
 
@@ -57,7 +57,12 @@ def where_open(rows: Sequence[LayerRow]) -> str:
     return named + (", ..." if len(losses) > MOST else "")
 
 
-def _cells(row: LayerRow) -> tuple[str, ...]:
+def cells(row: LayerRow) -> tuple[str, ...]:
+    """A row's cells, under `HEAD`.
+
+    Args:
+        row: Of a layer.
+    """
     exact = f"{row.exact_index:+,}{'*' if row.upper_bound else ''}"
     return (
         row.name,
