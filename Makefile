@@ -28,7 +28,7 @@ INSTALL = $(BIN)/python -m pip install -qq -c constraints.txt
 SPECIFIED_BY := pyproject.toml constraints.txt
 
 # Files whose name starts with an underscore are what the others share; packaging has its own target.
-BENCHMARKS := $(sort $(filter-out benchmarks/_% benchmarks/packaging.py,$(wildcard benchmarks/*.py)))
+BENCHMARKS := $(sort $(filter-out benchmarks/_% benchmarks/package.py,$(wildcard benchmarks/*.py)))
 
 .PHONY: help demo test check lint types docs bench package-check clean
 .DEFAULT_GOAL := help
@@ -58,7 +58,7 @@ bench: $(VENV)/installed-dev
 	@for script in $(BENCHMARKS); do echo "== $$script"; $(BIN)/python "$$script" || exit 1; done
 
 package-check: $(VENV)/installed-dev
-	$(BIN)/python benchmarks/packaging.py
+	$(BIN)/python benchmarks/package.py
 
 clean:
 	rm -rf $(VENV) demo build dist docs/_build .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -58,3 +58,8 @@ def test_importing_errors_imports_nothing_heavy():
     code = "import sys, gradaudit.errors; print('torchvision' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+def test_what_an_installed_package_lacks_itself_is_said():
+    with pytest.raises(MissingExtraError, match=r"json cannot be imported \(.*json\.no_such"):
+        require("json.no_such_part", "data")

@@ -61,7 +61,7 @@ def require(module: str, extra: str) -> ModuleType:
         The imported module.
 
     Raises:
-        MissingExtraError: The module is not installed.
+        MissingExtraError: The module is not installed, or something that it needs.
 
     Example:
         >>> require("json", "data").__name__
@@ -70,6 +70,10 @@ def require(module: str, extra: str) -> ModuleType:
     try:
         return importlib.import_module(module)
     except ImportError as error:
+        package = module.partition(".")[0]
+        # What it needs itself may be missing or broken, and its own name would mislead.
+        absent = error.name == package and not error.path
+        found = "is not installed" if absent else f"cannot be imported ({error})"
         raise MissingExtraError(
-            f"{module.partition('.')[0]} is not installed; run: pip install 'gradaudit[{extra}]'"
+            f"{package} {found}; run: pip install 'gradaudit[{extra}]'"
         ) from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Collection, Sequence
+from typing import Literal
 
 from rich.console import Console
 from rich.measure import Measurement
@@ -80,7 +81,7 @@ def show_table(
     """
     table = Table() if framed else Table(box=None, padding=(0, 2, 0, 0))
     for place, title in enumerate(head):
-        justify = "right" if place in right else "left"
+        justify: Literal["left", "right"] = "right" if place in right else "left"
         table.add_column(Text(title), justify=justify, overflow="fold")
     for row in rows:
         table.add_row(*map(Text, row))

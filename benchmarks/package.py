@@ -1,6 +1,6 @@
 """What somebody gets who installs the package without extras: built, installed, run.
 
-    python benchmarks/packaging.py [--keep FOLDER]
+    python benchmarks/package.py [--keep FOLDER]
 
 Builds the source's archive and from it the wheel, installs that into a new environment with the
 pinned versions, and checks there: `gradaudit`, `python -m gradaudit`, the seconds of an import, one
@@ -164,7 +164,7 @@ def main() -> None:
     table = "\n".join(f"| {name} | {found} |" for name, found in rows)
     PAGE.write_text(
         "# The package without extras\n\n"
-        "By `python benchmarks/packaging.py`: the wheel, built from the source's archive, in a new "
+        "By `python benchmarks/package.py`: the wheel, built from the source's archive, in a new "
         "environment with the versions of constraints.txt.\n\n"
         f"| what | found |\n|---|---|\n{table}\n\n"
         f"{place['date']}, {place['processor']}, {place['cores']} cores, Python {place['python']}, "
