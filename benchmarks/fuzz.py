@@ -99,8 +99,8 @@ def page(rows: list[dict[str, Any]], about: dict[str, Any]) -> list[str]:
         "",
         f"{total:,} inputs over {len({row['reader'] for row in rows})} readers; "
         f"findings: {len(findings)}. An input must be read, or refused in one line; a crash, "
-        "another exception, five seconds, half a GiB more memory than before, a file outside the "
-        "reader's folder or code that ran is a finding.",
+        "another exception, five seconds of computing, half a GiB more memory than before, a file "
+        "outside the reader's folder or code that ran is a finding.",
         "",
         *(f"- {engine}: {what}." for engine, what in ENGINES.items()),
         "",
@@ -169,7 +169,13 @@ def main() -> None:
         "environment": machine(),
     }
     arguments.out.mkdir(parents=True, exist_ok=True)
-    (arguments.out / "fuzz.json").write_text(json.dumps(about | {"rows": rows}, indent=1) + "\n")
+    file = arguments.out / "fuzz.json"
+    # With --reader, the others' rows are those of the run before.
+    before = json.loads(file.read_text())["rows"] if arguments.reader and file.exists() else []
+    new = {(row["reader"], row["engine"]): row for row in rows}
+    kept = {(row["reader"], row["engine"]): row for row in before}
+    rows = list((kept | new).values())
+    file.write_text(json.dumps(about | {"rows": rows}, indent=1) + "\n")
     (arguments.out / "fuzz.md").write_text("\n".join(page(rows, about)))
     if any(row["findings"] for row in rows):
         raise SystemExit(f"there are findings; their inputs are in {KEPT}")

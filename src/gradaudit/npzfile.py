@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import math
 import reprlib
 import zipfile
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 from jaxtyping import Shaped
@@ -54,28 +56,48 @@ def _read_member(
     if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         raise InputError(where, "an unusual compression", EXPECTED, "use numpy.savez")
     with archive.open(member) as stream:
-        version = np.lib.format.read_magic(stream)
-        if version == (1, 0):
-            shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
-        elif version == (2, 0):
-            shape, _, dtype = np.lib.format.read_array_header_2_0(stream)
-        else:
-            raise InputError(
-                where, f"version {version} of the .npy format", "version 1 or 2", "use numpy.savez"
-            )
-        _check_dtype(where, dtype)
-        declared = math.prod(shape) * dtype.itemsize
-        held = member.file_size - stream.tell()
-        if min(shape, default=0) < 0 or declared != held:
-            raise InputError(
-                where,
-                f"shape {reprlib.repr(shape)} but {held:,} bytes of data",
-                f"{declared:,} bytes",
-            )
+        check_array(where, cast(io.BufferedIOBase, stream), member.file_size)
     with archive.open(member) as stream:
         array = np.lib.format.read_array(stream, allow_pickle=False)
     # ascontiguousarray would make a 0-d array 1-d; asarray with an order keeps it.
     return np.asarray(array, dtype=array.dtype.newbyteorder("="), order="C")
+
+
+def check_array(where: str, stream: io.BufferedIOBase, size: int) -> None:
+    """Check, by its header alone, that an array in the .npy format holds what it declares.
+
+    Args:
+        where: What it is, for messages.
+        stream: At its beginning.
+        size: Bytes of it all.
+
+    Raises:
+        InputError: It declares more or less than it holds, or is not of numbers.
+        ValueError: It has no such header.
+
+    Example:
+        >>> stream = io.BytesIO()
+        >>> np.save(stream, np.zeros(3))
+        >>> size = stream.tell()
+        >>> _ = stream.seek(0)
+        >>> check_array("a", stream, size)
+    """
+    version = np.lib.format.read_magic(stream)
+    if version == (1, 0):
+        shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
+    elif version == (2, 0):
+        shape, _, dtype = np.lib.format.read_array_header_2_0(stream)
+    else:
+        raise InputError(
+            where, f"version {version} of the .npy format", "version 1 or 2", "use numpy.savez"
+        )
+    _check_dtype(where, dtype)
+    declared = math.prod(shape) * dtype.itemsize
+    held = size - stream.tell()
+    if min(shape, default=0) < 0 or declared != held:
+        raise InputError(
+            where, f"shape {reprlib.repr(shape)} but {held:,} bytes of data", f"{declared:,} bytes"
+        )
 
 
 def _check_dtype(where: str, dtype: np.dtype[np.generic]) -> None:

@@ -37,6 +37,7 @@ def test_what_a_text_names(text, defense):
         ("prune:share", "found 'share'"),
         ("prune:=1", "found '=1'"),
         ("prune:share=1,share=2", "found 'share=2'"),
+        ("prune:share=" + "9" * 400, "at most 1"),
         ("prune:depth=1", "found 'depth=1'"),
         ("prune:share=2", "defense prune: share: found 2"),
         ("quantise:bits=8.5", "bits: found 8.5"),

@@ -73,3 +73,12 @@ def test_another_serialisation_is_refused():
 def test_no_arrays_are_refused(arrays):
     with pytest.raises(InputError, match="found no arrays"):
         tensors_of("the arrays sent", arrays)
+
+
+def test_what_is_declared_and_not_held_takes_no_memory():
+    stream = io.BytesIO()
+    header = {"descr": "<f4", "fortran_order": False, "shape": (2**40, 2**20)}
+    np.lib.format.write_array_header_1_0(stream, header)
+    sent = Parameters([stream.getvalue()], "numpy.ndarray")
+    with pytest.raises(InputError, match="0 bytes of data"):
+        tensors_of("sent", sent)

@@ -18,8 +18,8 @@ from gradaudit.errors import GradauditError
 
 # A refusal is a line that a person reads to its end, even with a path and a name in it.
 LONGEST_LINE = 2_000
-# Small files: what takes longer than this hangs.
-LONGEST_SECONDS = 5.0
+# Small files: what computes for longer than this hangs, and so does what waits for longer.
+LONGEST_SECONDS, LONGEST_WAIT = 5.0, 60.0
 # A file may unfold to this much, whatever its size, before it is refused (`gradaudit.hostile`);
 # a reader holds what it has read and a copy.
 MOST_BYTES = 2 * 2**28
@@ -56,7 +56,7 @@ def attempt(reader: Reader, content: bytes, folder: Path) -> str:
             what was in the file.
     """
     before = _files(folder.parent)
-    started = time.perf_counter()
+    started, begun = time.process_time(), time.perf_counter()
     outcome = READ
     try:
         with _watched(reader.name):
@@ -68,9 +68,9 @@ def attempt(reader: Reader, content: bytes, folder: Path) -> str:
         _check_line(reader.name, error)
     except Exception as error:
         raise FoundError(f"{reader.name}: {type(error).__name__}: {error}") from error
-    taken = time.perf_counter() - started
-    if taken > LONGEST_SECONDS:
-        raise FoundError(f"{reader.name}: {taken:.1f} s")
+    taken, waited = time.process_time() - started, time.perf_counter() - begun
+    if taken > LONGEST_SECONDS or waited > LONGEST_WAIT:
+        raise FoundError(f"{reader.name}: computed {taken:.1f} s in {waited:.1f} s")
     if RAN.exists():
         raise FoundError(f"{reader.name}: ran what was in the file")
     new = _files(folder.parent) - before

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from typing import Any
 
 from gradaudit.errors import InputError
@@ -27,7 +28,8 @@ def check_number(name: str, value: Any, low: float, high: float, *, open_below: 
         gradaudit.errors.InputError: share: found 2, expected a number, 0 or more, at most 1
     """
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if is_number and math.isfinite(value):
+    # `math.isfinite` raises an error at whole numbers that no double can hold.
+    if is_number and abs(value) <= sys.float_info.max:
         above = value > low if open_below else value >= low
         if above and value <= high:
             return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -11,8 +12,9 @@ from flwr.app import ArrayRecord
 from flwr.common import FitIns, FitRes, Parameters, bytes_to_ndarray
 from torch import Tensor
 
-from gradaudit.hostile import reading
 from gradaudit.errors import InputError
+from gradaudit.hostile import reading
+from gradaudit.npzfile import check_array
 
 Arrays = ArrayRecord | Parameters | FitIns | FitRes | Sequence[np.ndarray]
 
@@ -36,7 +38,7 @@ def tensors_of(where: str, arrays: Arrays) -> dict[str, Tensor]:
         >>> tensors_of("sent", [np.zeros(2), np.ones((1, 3))])["1"]
         tensor([[1., 1., 1.]], dtype=torch.float64)
     """
-    loaders = _loaders(arrays)
+    loaders = _loaders(where, arrays)
     if not loaders:
         raise InputError(where, "no arrays", "a model's arrays")
     tensors = {}
@@ -46,11 +48,23 @@ def tensors_of(where: str, arrays: Arrays) -> dict[str, Tensor]:
     return tensors
 
 
-def _loaders(arrays: Arrays) -> dict[str, Callable[[], np.ndarray]]:
+def _loaders(where: str, arrays: Arrays) -> dict[str, Callable[[], np.ndarray]]:
     if isinstance(arrays, ArrayRecord):
-        return {name: array.numpy for name, array in arrays.items()}
+        return {
+            name: partial(_checked, f"{where}, array {name!r}", array.data, array.numpy)
+            for name, array in arrays.items()
+        }
     if isinstance(arrays, FitIns | FitRes):
         arrays = arrays.parameters
     if isinstance(arrays, Parameters):
-        return {str(i): partial(bytes_to_ndarray, data) for i, data in enumerate(arrays.tensors)}
+        return {
+            str(i): partial(_checked, f"{where}, array {i}", data, partial(bytes_to_ndarray, data))
+            for i, data in enumerate(arrays.tensors)
+        }
     return {str(i): partial(np.array, array) for i, array in enumerate(arrays)}
+
+
+def _checked(where: str, data: bytes, load: Callable[[], np.ndarray]) -> np.ndarray:
+    """Load an array that holds what it declares: NumPy takes the memory first."""
+    check_array(where, io.BytesIO(data), len(data))
+    return load()
