@@ -97,18 +97,30 @@ def test_without_colours(env, update, tmp_path):
 @pytest.mark.parametrize(
     "env", [{"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}, {"LC_ALL": "C.UTF-8"}]
 )
-def test_names_that_a_terminal_cannot_show(env, start, tmp_path):
-    """Not even bytes that are no text at all keep an audit from its end."""
-    folder = os.fsencode(tmp_path) + "/Prüfung 記録".encode() + b"\xff\xfe"
-    os.mkdir(folder)
-    save_update(Path(os.fsdecode(folder)))
-    words = ["audit", os.fsdecode(folder) + "/update.safetensors"]
-    words += ["--out", os.fsdecode(folder) + "/ö", "--report", os.fsdecode(folder) + "/ä.html"]
-    command = [sys.executable, "-m", "gradaudit", *map(os.fsencode, words)]
-    done = subprocess.run(
-        command, env=environment(**env), capture_output=True, timeout=300, check=False
-    )
+def test_names_that_a_terminal_cannot_show(env, tmp_path):
+    folder = os.fsencode(tmp_path) + "/Prüfung 記録".encode()
+    done = audited(folder, env)
     assert done.returncode == 0, done.stderr
     assert b"Proven leak" in done.stdout
     assert AuditResult.load(os.fsdecode(folder) + "/ö/result.json").records_recovered == 3
     assert b"</html>" in Path(os.fsdecode(folder) + "/ä.html").read_bytes()
+
+
+def test_a_name_that_is_no_text_is_refused_in_one_line(tmp_path):
+    """The safetensors library opens no file under such a name."""
+    done = audited(os.fsencode(tmp_path) + b"/\xff\xfe", {"LC_ALL": "C.UTF-8"})
+    assert done.returncode == 2
+    assert len(done.stderr.splitlines()) == 1
+    assert b"\\udcff\\udcfe" in done.stderr
+
+
+def audited(folder: bytes, env: dict[str, str]) -> subprocess.CompletedProcess[bytes]:
+    os.mkdir(folder)
+    save_update(Path(tmp := os.fsdecode(os.path.dirname(folder))))
+    os.rename(f"{tmp}/update.safetensors", folder + b"/update.safetensors")
+    words = [b"audit", folder + b"/update.safetensors"]
+    words += [b"--out", folder + "/ö".encode(), b"--report", folder + "/ä.html".encode()]
+    command = [sys.executable, "-m", "gradaudit", *words]
+    return subprocess.run(
+        command, env=environment(**env), capture_output=True, timeout=300, check=False
+    )
