@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 from certify.drawn import draw_client
-from certify.other_trials import partial_trials, reconstruction_trials
+from certify.other_trials import noisy_trials, partial_trials, reconstruction_trials
 from certify.settings import Case, case, draw, errors
 from certify.trials import Tally, layer_trials
 from torch import Tensor
@@ -211,8 +211,8 @@ def test_nor_does_any_judge_of_random_clients_refuse_all_true_ones():
 
 @pytest.mark.parametrize(
     ("trials", "seed", "fewest"),
-    [(partial_trials, 5, 5), (reconstruction_trials, 9, 5)],
-    ids=["some rows", "whole network"],
+    [(partial_trials, 5, 5), (noisy_trials, 0, 10), (reconstruction_trials, 9, 5)],
+    ids=["some rows", "noise", "whole network"],
 )
 def test_no_other_judge_certifies_wrong_records(trials, seed, fewest):
     tally = Tally()

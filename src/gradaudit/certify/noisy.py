@@ -17,6 +17,7 @@ from gradaudit.certify.mixtures import (
     with_their_likes,
 )
 from gradaudit.certify.network import Network, NetworkMismatchError
+from gradaudit.certify.refit import fit_again
 from gradaudit.certify.sides import CHANCE, Contradiction, Sides, contradiction, find_sides
 from gradaudit.certify.verdict import Verdict
 from gradaudit.evidence import Certificate, Check, RecordEvidence
@@ -52,7 +53,8 @@ def certify_under_noise(
     error, and the pre-activations :math:`W x + \beta`. Noise hides what an exact certificate rests
     on, so that a record is certified for what is left:
 
-    - together the records leave nothing in the gradient but noise;
+    - together the records leave nothing in the gradient but noise, and fitted again they stay
+      what they are;
     - the neurons that the record clearly leaves inactive have entries that vanish within noise;
     - no half-space with any direction would look so by accident: the likelihood ratio of entries
       that are narrow on the one side and wide on the other, against entries that are all alike,
@@ -66,8 +68,9 @@ def certify_under_noise(
     Args:
         problem: The layer, at the rank that stands above the noise.
         records: Proposed inputs.
-        entry_error: Claimed standard error of an entry of each. Too small a claim is contradicted
-            by neurons on the wrong side, too large a one leaves no clear neurons.
+        entry_error: Claimed standard error of an entry of each; no less than noise makes of it
+            counts. Too small a claim is contradicted by neurons on the wrong side and by the fit,
+            too large a one leaves no clear neurons.
         side_error: The same of a pre-activation, from what is mixed in of other records.
         network: For labels.
         image_shape: Of the network's inputs, if known.
@@ -78,12 +81,14 @@ def certify_under_noise(
     """
     level = float(problem.sparse_noise.mean())
     solved = _solve(problem, records, level)
-    if solved is None:
+    refit = None if solved is None else fit_again(problem, records, solved[0], level)
+    if solved is None or refit is None:
         reason = "the records found are not independent of each other"
         return Verdict(
             tuple(RecordEvidence(False, reason=reason) for _ in records), Certificate(), None
         )
     gradients, entry_noise, remainder = solved
+    entry_error = entry_error.maximum(refit.noise)
     sides = find_sides(
         problem,
         records,
@@ -92,6 +97,7 @@ def certify_under_noise(
         entry_error=entry_error,
         side_error=side_error,
     )
+    claimed = entry_error
     mixed = mixed_in(sides.inactive, gradients, entry_noise, records)
     entry_error = (entry_error.square() + mixed.square()).sqrt()
     relative = entry_error / records.square().mean(1).sqrt()
@@ -114,6 +120,7 @@ def certify_under_noise(
             error=float(entry_error[index]),
             relative=float(relative[index]),
             remainder=remainder,
+            moved=refit.objection(index, float(claimed[index])),
             contradicted=contradictions[index].reason,
             doubtful=doubtful,
             label=label,
@@ -161,6 +168,7 @@ def _judge(
     error: float,
     relative: float,
     remainder: float,
+    moved: str,
     contradicted: str,
     doubtful: bool,
     label: int | None,
@@ -174,6 +182,8 @@ def _judge(
         reason = f"its expected error is {relative:.0%} of its size: noise hides it"
     elif remainder > LARGEST_REMAINDER:
         reason = "the records leave more of the gradient unexplained than noise would"
+    elif moved:
+        reason = moved
     elif contradicted:
         reason = contradicted
     elif doubtful:
