@@ -5,6 +5,7 @@ import warnings
 import pytest
 
 from gradaudit import tensorfile
+from gradaudit.errors import InputError
 from gradaudit.hostile import (
     EXPANSION,
     EXPANSION_FLOOR_BYTES,
@@ -13,7 +14,6 @@ from gradaudit.hostile import (
     reading,
     reason,
 )
-from gradaudit.errors import InputError
 
 
 @pytest.mark.parametrize(
