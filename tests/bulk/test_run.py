@@ -8,7 +8,7 @@ from safetensors import SafetensorError
 from bulk.material import FEATURES, capture, findings, make_update
 from gradaudit.auditing import audit
 from gradaudit.budget import Budget, Control
-from gradaudit.bulk import AuditSettings, Reading, audit_many
+from gradaudit.bulk import AuditSettings, Reading, audit_many, run
 from gradaudit.engine import InProcess
 from gradaudit.errors import InputError
 from gradaudit.preprocessing import Preprocessing
@@ -268,6 +268,13 @@ def test_progress_counts_updates_and_leaks(captures, tmp_path):
         "3 of 3, 3 proven leaks",
     ]
     assert heard[-1].seconds_left == 0
+
+
+def test_progress_goes_on_while_an_update_takes_long(captures, tmp_path, monkeypatch):
+    heard = []
+    monkeypatch.setattr(run, "BEAT_SECONDS", 0.01)
+    audit_many(captures, tmp_path / "out", control=Control(listener=heard.append))
+    assert len(heard) > 10
 
 
 def test_pairs_with_the_weights_of_all(tmp_path):

@@ -59,9 +59,9 @@ def _legacy() -> bytes:
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"epoch,loss\n1,0.3\n", "text beginning with"),
-        (b'{"abcd":{"x": 1}}', "text beginning with"),
-        (b"<!DOCTYPE html><html></html>", "text beginning with"),
+        (b"epoch,loss\n1,0.3\n", "found text, expected"),
+        (b'{"abcd":{"x": 1}}', "found text, expected"),
+        (b"<!DOCTYPE html><html></html>", "found text, expected"),
         (b"\x89PNG\r\n\x1a\n" + b"\0" * 40, "a PNG image"),
         (b"\x1f\x8b\x08" + b"\0" * 40, "gzip"),
         (b"\x89HDF\r\n\x1a\n" + b"\0" * 40, "HDF5"),
@@ -132,3 +132,11 @@ def test_duplicate_members(tmp_path, refusal):
         archive.writestr("a.npy", _npy())
         archive.writestr("a.npy", _npy())
     assert "two members of one name" in refusal(path)
+
+
+def test_nothing_of_a_strangers_content_is_told(tmp_path):
+    path = tmp_path / "notes.txt"
+    path.write_text("Alice Smith 1970-02-03,HIV\n")
+    with pytest.raises(InputError) as caught:
+        sniff(path)
+    assert "Alice" not in str(caught.value)

@@ -69,6 +69,7 @@ def test_what_was_given_is_asked_again(run, tmp_path, monkeypatch):
     done = run("rerun", "r.json", "--out", "again")
     # Without records, their evidence to the last digit is what speaks for them.
     assert "The same result, bit for bit: evidence and verdict." in done.stdout
+    assert not (tmp_path / "again" / "result.safetensors").exists()
     request = AuditResult.load("again/result.json").request
     assert replace(request, device="auto") == AuditResult.load("r.json").request
     assert (request.attack, request.layer, request.model.spec) == ("halfspace", "fc1", SPEC)

@@ -103,6 +103,15 @@ def test_a_missing_accountant_is_said_once(monkeypatch):
     )
 
 
+def test_a_closeness_that_is_no_number():
+    with pytest.raises(InputError, match="close_psnr: found nan"):
+        ga.defense_curve(
+            load_source("patches?size=6"),
+            grid(batch_sizes=[2], widths=[20], defenses=["none"]),
+            dataclasses.replace(PLAN, close_psnr=float("nan")),
+        )
+
+
 def test_nothing_to_try():
     with pytest.raises(InputError, match="nothing to try"):
         ga.defense_curve(SOURCE, [], PLAN)

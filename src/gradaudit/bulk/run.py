@@ -26,6 +26,8 @@ from gradaudit.errors import InputError
 from gradaudit.tensorfile import check_place, sha256_of
 
 INTERRUPTED = "interrupted"
+# Between two reports of the run as a whole.
+BEAT_SECONDS = 2.0
 TIME_IS_UP = "the time for all updates was up"
 
 
@@ -123,7 +125,7 @@ class _Run:
         self._listener, self._control = control.listener, control
         self._total_seconds, self._time_is_up = total_seconds, threading.Event()
         self._started = time.monotonic()
-        self._begun = self._missing = len(found.jobs)
+        self._begun = len(found.jobs)
         control.listener = self._hear
 
     @property
@@ -145,7 +147,7 @@ class _Run:
     def audit_the_rest(self, engine: Engine) -> None:
         """Audit what is missing; each result is on the disk when its row is known."""
         missing = {job.name: job for job in self._jobs if job.name not in self.rows}
-        self._begun = self._missing = len(missing)
+        self._begun = len(missing)
         self._started = time.monotonic()
         settings, folder = self._settings, os.path.abspath(self._folder.path)
         units = [
@@ -158,18 +160,27 @@ class _Run:
             for name, job in missing.items()
         ]
         clock = self._clock()
+        over = threading.Event()
+        # Units report when they end, which may take minutes.
+        heart = threading.Thread(target=self._beat, args=(over,), daemon=True)
+        self._hear(Progress(""))
+        heart.start()
         try:
-            self._hear(Progress(""))
             for done in engine.run(units, self._control):
                 if isinstance(done.value, InputError):
                     raise done.value
                 row = done.value or Row(done.key, FAILED, done.failure)
                 self.rows[done.key] = row
-                self._missing -= 1
                 self._hear(Progress(""))
         finally:
+            over.set()
+            heart.join()
             if clock is not None:
                 clock.cancel()
+
+    def _beat(self, over: threading.Event) -> None:
+        while not over.wait(BEAT_SECONDS):
+            self._hear(Progress(""))
 
     def _clock(self) -> threading.Timer | None:
         if self._total_seconds is None:
@@ -194,20 +205,20 @@ class _Run:
         if self._listener is None:
             return
         spent = time.monotonic() - self._started
-        done = len(self._jobs) - self._missing
-        leaks = sum(row.leak_proven for row in self.rows.values())
+        rows = list(self.rows.values())
+        leaks = sum(row.leak_proven for row in rows)
         noun = "proven leak" if leaks == 1 else "proven leaks"
         self._listener(
             Progress(
-                f"{done:,} of {len(self._jobs):,}, {leaks:,} {noun}",
+                f"{len(rows):,} of {len(self._jobs):,}, {leaks:,} {noun}",
                 elapsed_seconds=spent,
-                seconds_left=self._seconds_left(spent),
+                seconds_left=self._seconds_left(spent, len(self._jobs) - len(rows)),
             )
         )
 
-    def _seconds_left(self, spent: float) -> float | None:
-        audited = self._begun - self._missing
-        return spent / audited * self._missing if audited else None
+    def _seconds_left(self, spent: float, missing: int) -> float | None:
+        audited = self._begun - missing
+        return spent / audited * missing if audited else None
 
 
 def _left(job: Job) -> Row:

@@ -89,10 +89,9 @@ def sniff(path: str | Path) -> Format:
             EXPECTED,
             "load the model and save model.state_dict() as one file",
         )
+    # Without a word of it: what is no update may be records, and refusals are in summaries.
     what = "text" if _is_text(head) else "unknown content"
-    raise InputError(
-        str(path), f"{what} beginning with {head[:12]!r}", EXPECTED, "check that this is the file"
-    )
+    raise InputError(str(path), what, EXPECTED, "check that this is the file")
 
 
 def _is_text(head: bytes) -> bool:

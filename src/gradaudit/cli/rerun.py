@@ -66,7 +66,10 @@ def _seconds(ctx: click.Context, param: click.Parameter, value: str) -> float | 
     type=FILE,
     help="Write the new result.json, and the recovered records as result.safetensors.",
 )
-@flag("--discard-records", help="Write no recovered records.")
+@flag(
+    "--discard-records",
+    help="Write no recovered records, as by default where RESULT.json has none.",
+)
 @flag("--json", "machine", help="Print comparison and new result as JSON, and nothing else.")
 @flag("--quiet", "-q", help="Print the comparison's sentence alone, and no progress.")
 def rerun(
@@ -94,10 +97,13 @@ def rerun(
     from gradaudit.rerunning import rerun as run_again
     from gradaudit.result import AuditResult
 
-    outputs = _outputs(out, keep_records=not discard_records)
+    then = AuditResult.load(result)
+    # Who kept no records once is not given them by asking again.
+    discarded = then.records is None and then.records_recovered > 0
+    outputs = _outputs(out, keep_records=not discard_records and not discarded)
     inputs = {"RESULT.json": result, "its arrays": result.with_suffix(".safetensors")}
     outputs.check({**inputs, "--update": update, "--weights": weights})
-    budget = budget_of(request_of(AuditResult.load(result), result))
+    budget = budget_of(request_of(then, result))
     if not isinstance(seconds, str):
         budget = replace(budget, seconds=seconds)
     with (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
@@ -96,6 +97,8 @@ def defense_curve(
     plan = plan or Plan()
     if not settings or not plan.seeds:
         raise InputError("settings, seeds", "nothing to try", "one of each, or more")
+    if not math.isfinite(plan.close_psnr):
+        raise InputError("close_psnr", repr(plan.close_psnr), "a number of decibels")
     search = _Search(source, plan, Store(folder), control or Control(), len(settings))
     privacies, notes = _privacies(settings, plan, records_of(source))
     runs: dict[Setting, list[Run]] = {setting: [] for setting in settings}

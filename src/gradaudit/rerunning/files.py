@@ -84,7 +84,9 @@ def _find(argument: str, file: CapturedFile | None, folder: Path) -> Path:
     for place in there:
         if _is(place, file):
             return place
-    found = f"{str(there[0])!r}, another file of that name" if there else f"no {file.name!r}"
+    # A result's own records may have the update's name.
+    other = "another file of that name (the records of a result?)"
+    found = f"{str(there[0])!r}, {other}" if there else f"no {file.name!r}"
     raise InputError(
         argument,
         found,
