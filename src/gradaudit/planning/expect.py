@@ -86,7 +86,13 @@ def refusal(client: PlannedClient, attack: str) -> Refusal | None:
     """
     if (refused := _training_refusal(client, attack)) is not None:
         return refused
-    if attack in ("rgap", "dlg", "closed_form") and client.records > 1:
+    if attack == "dlg" and client.records > 1:
+        return Refusal(
+            "Of more than one record it gives estimates, which prove nothing, and how good they "
+            "are no size tells.",
+            "",
+        )
+    if attack in ("rgap", "closed_form") and client.records > 1:
         return Refusal(f"It takes one record; the update holds {client.records:,}.", "")
     if client.noise and attack not in NOISE_ATTACKS:
         return Refusal("It needs a gradient without noise.", "")
