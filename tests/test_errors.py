@@ -60,6 +60,8 @@ def test_importing_errors_imports_nothing_heavy():
     assert done.stdout.strip() == "False"
 
 
-def test_what_an_installed_package_lacks_itself_is_said():
-    with pytest.raises(MissingExtraError, match=r"json cannot be imported \(.*json\.no_such"):
-        require("json.no_such_part", "data")
+def test_what_an_installed_package_lacks_itself_is_said(tmp_path, monkeypatch):
+    (tmp_path / "half_there.py").write_text("import nobody_has_this\n", encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(MissingExtraError, match=r"half_there cannot be imported \(.*nobody_has"):
+        require("half_there", "data")

@@ -294,8 +294,10 @@ def _holds_signs(layer: LinearLayer) -> bool:
     for _, block in row_blocks(layer.weight_gradient):
         size = block.abs()
         rows += int((size > 0).any(1).sum())
+        if not bool(size.any()):
+            continue
         largest = max(largest, float(size.amax()))
-        smallest = min(smallest, float(size[size > 0].amin())) if bool(size.any()) else smallest
+        smallest = min(smallest, float(size[size > 0].amin()))
         if smallest < (1 - SIGN_SPREAD) * largest:
             return False
     return rows >= SIGN_ROWS

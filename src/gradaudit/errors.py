@@ -72,7 +72,8 @@ def require(module: str, extra: str) -> ModuleType:
     except ImportError as error:
         package = module.partition(".")[0]
         # What it needs itself may be missing or broken, and its own name would mislead.
-        absent = error.name == package and not error.path
+        missing = (error.name or "").partition(".")[0]
+        absent = isinstance(error, ModuleNotFoundError) and missing == package
         found = "is not installed" if absent else f"cannot be imported ({error})"
         raise MissingExtraError(
             f"{package} {found}; run: pip install 'gradaudit[{extra}]'"

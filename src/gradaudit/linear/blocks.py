@@ -92,7 +92,8 @@ def measure_lines(matrix: Float[Tensor, "m n"], place: torch.device | None = Non
         live = block != 0
         live_rows[which] = live.any(1)
         live_columns |= live.any(0)
-        largest = largest.maximum(torch.linalg.vector_norm(block, torch.inf))
+        if block.numel():
+            largest = largest.maximum(torch.linalg.vector_norm(block, torch.inf))
         squares = block.square()
         row_energies[which] = squares.sum(1)
         column_energies += squares.sum(0)
