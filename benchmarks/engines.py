@@ -184,7 +184,7 @@ def page(rows: list[dict[str, Any]]) -> list[str]:
     ]
     resumed = rows[-1]
     head = ["run", "seconds", "speed-up", "leaks proven", "records", "same results", "begun again"]
-    return [
+    lines = [
         "# Engines",
         "",
         f"{rows[0]['updates']} simulated captured updates ({rows[0]['data']}, b = {BATCH_SIZE}, "
@@ -194,6 +194,11 @@ def page(rows: list[dict[str, Any]]) -> list[str]:
         "worker died.",
         "",
         *table(head, shown),
+    ]
+    if "reused" not in resumed:
+        return lines
+    return [
+        *lines,
         "",
         f"The interrupted run took {resumed['first_seconds']:.1f} s; its {resumed['reused']} "
         f"finished results were not made again, and the rest took {resumed['seconds']:.1f} s.",
