@@ -44,6 +44,15 @@ def test_a_gate(tmp_path, run):
     assert len(quiet.stdout.splitlines()) == 2
 
 
+def test_a_search_that_had_not_ended_is_no_answer(run):
+    words = ("--defense", "none", "--attack", "spear", "--repeats", 1, "--seconds", 0.01)
+    result = run("defend", "--data", "patches?size=6", "--width", 60, "--batch-size", 14, *words)
+    assert result.exit_code == 3, result.output
+    assert result.stdout.startswith(
+        "This attack recovered nothing here, even without a defence, in"
+    )
+
+
 def test_local_training_beside_one_gradient(run):
     words = ("--local-epochs", "0,2", "--learning-rate", 1e-3, "--local-batch-size", 3)
     result = run("defend", *SMALL, *ONCE, *words, "--defense", "none", "--json")

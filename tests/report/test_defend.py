@@ -79,6 +79,7 @@ def test_an_attack_that_never_ran_or_never_ended_is_no_defence():
     run = replace(make_run(), status=Status.NOT_APPLICABLE)
     curve = make_curve(make_point(runs=(make_run(4),)), make_point("sign", runs=(run,)))
     assert "does not take such updates" in answer_of(curve)[1]
+    assert answer_of(curve)[0].endswith("is sign, as it takes no such updates.")
     tried = make_curve(make_point(runs=(make_run(4),)), make_point("sign", runs=(run, make_run())))
     assert "does not take such updates" not in answer_of(tried)[1]
     ended = replace(run, status=Status.BUDGET_EXHAUSTED)

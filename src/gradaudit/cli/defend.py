@@ -312,4 +312,6 @@ def _settings(
 def _exit_code(curve: DefenseCurve, fail_on_leak: bool) -> ExitCode:
     if fail_on_leak and curve.certified:
         return ExitCode.LEAK
-    return ExitCode.DONE if curve.complete else ExitCode.UNFINISHED
+    # That a defence leaves nothing is not known from a search that had not ended.
+    known = all(point.all_ended for point in curve.points if point.nothing_recovered)
+    return ExitCode.DONE if curve.complete and known else ExitCode.UNFINISHED

@@ -11,6 +11,7 @@ from gradaudit.defending.privacy import Privacy
 from gradaudit.defending.run import RecordOutcome, Run
 from gradaudit.defending.setting import Setting
 from gradaudit.defending.training import Trained, Training
+from gradaudit.evidence import Status
 from gradaudit.result.file import plain
 
 _SUMMARY = (
@@ -66,6 +67,11 @@ class Point:
     def nothing_recovered(self) -> bool:
         """Whether there are runs, and none certified a record or came close to one."""
         return bool(self.runs) and self.certified == 0 and self.close == 0
+
+    @property
+    def all_ended(self) -> bool:
+        """Whether no audit used up its budget."""
+        return all(run.status is not Status.BUDGET_EXHAUSTED for run in self.runs)
 
     @property
     def true_error(self) -> float | None:

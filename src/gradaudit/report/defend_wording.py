@@ -74,20 +74,27 @@ def answer_text(answer: Answer, curve: DefenseCurve) -> tuple[str, str]:
     limit = "" if curve.seconds is None else f" of at most {duration(curve.seconds)} each"
     audits = f"{count(len(point.runs), 'audit')}{limit}: {outcomes_text(point)}."
     if point.setting.defense == NO_DEFENSE:
-        headline = "This attack recovered nothing here, even without a defence."
+        headline = f"This attack recovered nothing here, even without a defence{_why(point)}."
         return headline, f"{who} {audits}{_caveat(point)}"
     return (
         f"Of the {count(answer.tried, 'setting')} tried, the cheapest under which this attack "
-        f"recovered nothing here is {plain(point.setting.defense, 200)}.",
+        f"recovered nothing here is {plain(point.setting.defense, 200)}{_why(point)}.",
         f"{who} {_cost_text(answer, point)} {audits}{_caveat(point)}",
     )
+
+
+def _why(point: Point) -> str:
+    """What the sentence must not leave to its small print."""
+    if set(point.statuses) == {Status.NOT_APPLICABLE.value}:
+        return ", as it takes no such updates"
+    return "" if point.all_ended else ", in the time it had"
 
 
 def _caveat(point: Point) -> str:
     """A warning where the attack could not even begin, or not end."""
     if set(point.statuses) == {Status.NOT_APPLICABLE.value}:
         return " The attack does not take such updates at all; one that does may recover records."
-    if Status.BUDGET_EXHAUSTED.value in point.statuses:
+    if not point.all_ended:
         return " Its search had not ended; more time may recover records."
     return ""
 
