@@ -76,7 +76,7 @@ def test_refusals_say_what_is_needed_and_what_there_is(machine):
     with pytest.raises(InputError) as caught:
         check_memory("a layer", 2**40, None)
     assert str(caught.value) == (
-        "memory: found a layer, which needs 1,024.00 GiB, expected at most 0.00 GiB, available on "
+        "memory: found a layer, which needs 1,024.00 GiB, expected at most 4.00 MiB, available on "
         "this machine; use a machine with more memory"
     )
     with pytest.raises(InputError, match=r"at most 1.00 GiB, the limit that was set; allow more"):

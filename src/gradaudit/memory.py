@@ -70,6 +70,19 @@ def total_memory() -> int | None:
     return machine if limit is None else min(machine, limit)
 
 
+def size_text(size: int) -> str:
+    """A number of bytes for people, in the unit that fits.
+
+    Example:
+        >>> size_text(12), size_text(3 * 2**20), size_text(9 * 2**30)
+        ('12 bytes', '3.00 MiB', '9.00 GiB')
+    """
+    for power, unit in ((30, "GiB"), (20, "MiB"), (10, "KiB")):
+        if size >= 2**power:
+            return f"{size / 2**power:,.2f} {unit}"
+    return f"{size} bytes"
+
+
 def check_memory(what: str, needed: int, limit: int | None, argument: str = "memory") -> None:
     """Refuse what would not fit, before it is tried.
 
@@ -92,8 +105,8 @@ def check_memory(what: str, needed: int, limit: int | None, argument: str = "mem
         where = "available on this machine" if limit is None else "the limit that was set"
         raise InputError(
             argument,
-            f"{what}, which needs {needed / 2**30:,.2f} GiB",
-            f"at most {allowed / 2**30:,.2f} GiB, {where}",
+            f"{what}, which needs {size_text(needed)}",
+            f"at most {size_text(allowed)}, {where}",
             "use a machine with more memory" if limit is None else "allow more",
         )
 

@@ -97,8 +97,8 @@ def test_what_does_not_fit_is_refused_in_one_line():
     with pytest.raises(InputError) as caught:
         factor_gradient(gradient, generator=seeded(0), memory=10**6)
     text = str(caught.value)
-    assert "600 x 700, factored by a sketch of 96, which needs 0.02 GiB" in text
-    assert "at most 0.00 GiB, the limit that was set" in text
+    assert "600 x 700, factored by a sketch of 96, which needs 17.58 MiB" in text
+    assert "at most 976.56 KiB, the limit that was set" in text
     assert "\n" not in text
     # As much as it needs is enough.
     assert factor_gradient(gradient, generator=seeded(0), memory=2 * 10**7).streamed

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
-
 from torch import nn
 
 from gradaudit.errors import InputError
+from gradaudit.memory import size_text, total_memory
 
 # A record is held as pixels, as a float64 input while it is made, and as the network's input.
 _RECORD_COPIES = 3
@@ -52,18 +51,10 @@ def check_network(network: nn.Module, batch_size: int, bytes_per_number: int) ->
 
 
 def _check(argument: str, found: str, needed: int) -> None:
-    memory = physical_memory()
+    memory = total_memory()
     if memory is not None and needed > memory:
         raise InputError(
             argument,
-            f"{found}, which need {needed / 2**30:,.1f} GiB or more",
-            f"what fits into this machine's {memory / 2**30:,.1f} GiB of memory",
+            f"{found}, which need {size_text(needed)} or more",
+            f"what fits into this machine's {size_text(memory)} of memory",
         )
-
-
-def physical_memory() -> int | None:
-    """Bytes of memory that the machine has, or None where the system does not say."""
-    try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, OSError, ValueError):
-        return None

@@ -12,7 +12,7 @@ from gradaudit.budget import Control
 from gradaudit.certify import Network
 from gradaudit.gradient_matching import Knowledge, Method
 from gradaudit.layers import LayerPlan
-from gradaudit.memory import total_memory
+from gradaudit.memory import size_text, total_memory
 from gradaudit.models.losses import AUTO, Loss, get_loss, usual_loss
 from gradaudit.outcome import Hypothesis
 from gradaudit.update import Update
@@ -79,8 +79,8 @@ class NetworkMaker:
         if allowed is None or needed <= allowed:
             return ""
         return (
-            f"the network's copies in float64 would take {needed / 2**30:,.1f} GiB, more than "
-            f"{which} of {allowed / 2**30:,.1f} GiB, so that no labels were recovered."
+            f"the network's copies in float64 would take {size_text(needed)}, more than "
+            f"{which} of {size_text(allowed)}, so that no labels were recovered."
         )
 
     def __call__(self, layer: str) -> Network | None:
