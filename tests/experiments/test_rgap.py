@@ -9,18 +9,8 @@ from matplotlib.figure import Figure
 from gradaudit.budget import Budget, Control
 from gradaudit.experiments import defence_curves, rgap_mse, rgap_rank, rgap_resnet
 from gradaudit.experiments.resnet_variants import Size, network
-from gradaudit.experiments.scale import SCALES, Scale
+from gradaudit.experiments.scale import Scale
 from gradaudit.models import cnn6_d
-
-EXPERIMENTS = (rgap_mse, rgap_rank, rgap_resnet, defence_curves)
-
-
-@pytest.mark.parametrize("experiment", EXPERIMENTS, ids=lambda experiment: experiment.NAME)
-@pytest.mark.parametrize("scale", SCALES)
-def test_every_unit_is_there_once(experiment, scale):
-    units = [tuple(unit.items()) for unit in experiment.units(Scale(scale))]
-    assert units
-    assert len(set(units)) == len(units)
 
 
 def test_the_recursion_recovers_an_image():

@@ -26,7 +26,7 @@ from gradaudit.experiments import (
     spear_table2,
 )
 from gradaudit.experiments.pictures import decode, encode
-from gradaudit.experiments.scale import FILES, SCALES, Scale
+from gradaudit.experiments.scale import FILES, Scale
 from gradaudit.experiments.spear_client import Client, quality
 from gradaudit.experiments.spear_search import first_layer, search
 from gradaudit.metrics import compare
@@ -34,32 +34,12 @@ from gradaudit.models import mlp
 from gradaudit.result import AuditResult
 from gradaudit.theory import failure_probability
 
-EXPERIMENTS = (
-    spear_table1,
-    spear_table2,
-    spear_figure3,
-    spear_figure4,
-    spear_figure5,
-    spear_figure6,
-    spear_figure7,
-    spear_figure8,
-    spear_figure11,
-    spear_figure12,
-)
 SEARCHES = (spear_table1, spear_table2, spear_figure4, spear_figure5, spear_figure6)
 DIGITS = Scale(data="digits", seeds=1)
 
 
 def control(seconds: float = 20.0) -> Control:
     return Control(Budget(seconds=seconds))
-
-
-@pytest.mark.parametrize("experiment", EXPERIMENTS, ids=lambda experiment: experiment.NAME)
-@pytest.mark.parametrize("scale", SCALES)
-def test_every_unit_is_there_once(experiment, scale):
-    units = [tuple(unit.items()) for unit in experiment.units(Scale(scale))]
-    assert units
-    assert len(set(units)) == len(units)
 
 
 @pytest.mark.parametrize("experiment", SEARCHES)

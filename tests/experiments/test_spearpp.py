@@ -19,7 +19,7 @@ from gradaudit.experiments import (
     spearpp_table3,
     spearpp_table4,
 )
-from gradaudit.experiments.scale import SCALES, Scale
+from gradaudit.experiments.scale import Scale
 from gradaudit.experiments.spear_client import Client
 from gradaudit.experiments.spear_search import first_layer
 from gradaudit.experiments.spearpp_search import learn
@@ -33,14 +33,6 @@ PATCHES = Scale(data="patches?size=8", seeds=1)
 
 def control(seconds: float = 20.0) -> Control:
     return Control(Budget(seconds=seconds))
-
-
-@pytest.mark.parametrize("experiment", EXPERIMENTS, ids=lambda experiment: experiment.NAME)
-@pytest.mark.parametrize("scale", SCALES)
-def test_every_unit_is_there_once(experiment, scale):
-    units = [tuple(unit.items()) for unit in experiment.units(Scale(scale))]
-    assert units
-    assert len(set(units)) == len(units)
 
 
 @pytest.mark.parametrize("experiment", EXPERIMENTS, ids=lambda experiment: experiment.NAME)
