@@ -61,6 +61,16 @@ def sleep_once(marker, seconds):
     return "awake" if Path(marker).exists() else sleep(marker, seconds)
 
 
+def wait_for_file(marker, file):
+    """Say that it is at work, and work until there is a file."""
+    mark(marker)
+    for _ in range(1200):
+        if Path(file).exists():
+            return "seen"
+        time.sleep(0.05)
+    return "never seen"
+
+
 def wait_for_interruption(marker, control):
     """Say that it is at work, and work until it is told to stop."""
     mark(marker)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import signal
-import socket
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -15,6 +14,7 @@ from typing import Any
 from gradaudit.budget import Control
 from gradaudit.engine.doing import one_line
 from gradaudit.engine.engine import TICK_SECONDS, check_count, check_units, is_over
+from gradaudit.engine.ray_health import RayHealth, why_silent
 from gradaudit.engine.ray_run import RayRun, brief
 from gradaudit.engine.unit import Done, Unit
 from gradaudit.errors import InputError, require
@@ -22,8 +22,6 @@ from gradaudit.errors import InputError, require
 # Read when Ray is imported: nothing is told to its makers, and nothing of what Ray says of dead
 # workers comes out on stdout, where a program reads results.
 ENVIRONMENT = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_DEDUP_LOGS_SKIP_REGEX": "."}
-# An address where nobody answers is given up after so long.
-ANSWER_SECONDS = 5.0
 
 
 class Ray:
@@ -57,25 +55,33 @@ class Ray:
     def workers(self) -> int:
         """How many units are done at a time, as the cluster is now."""
         cpus = int(self._ray.cluster_resources().get("CPU", 0)) if self._ray.is_initialized() else 0
+        return self._at_a_time(cpus)
+
+    def _at_a_time(self, cpus: int) -> int:
         return max(1, cpus if self._most is None else self._most)
 
     def run(self, units: Sequence[Unit], control: Control) -> Iterator[Done]:
-        """Do all units; see `gradaudit.engine.Engine`."""
+        """Do all units; see `gradaudit.engine.Engine`.
+
+        Raises:
+            GradauditError: The cluster's head is gone, or all its CPUs.
+        """
         check_units(units)
-        run = RayRun(self._ray, units)
+        health, run = RayHealth(self._ray), RayRun(self._ray, units)
         try:
             while not is_over(control) and run.unfinished:
-                ceiling = control.effort.ceiling.value
-                done = run.submit(self.workers, ceiling)
+                ceiling, most = control.effort.ceiling.value, self._at_a_time(health.cpus())
+                done = run.submit(most, ceiling)
                 done += run.collect(0 if done else TICK_SECONDS)
                 # Before the caller takes its time over what is done.
-                done += run.submit(self.workers, ceiling)
+                done += run.submit(most, ceiling)
                 for each in done:
                     if is_over(control):
                         return
                     yield each
         finally:
-            if self._ray.is_initialized():
+            # Without its head a cluster takes no orders, and waits instead.
+            if self._ray.is_initialized() and health.has_head:
                 run.end()
 
     def __enter__(self) -> Ray:
@@ -131,10 +137,9 @@ def _check_answers(address: str) -> None:
     host, _, port = address.rpartition(":")
     if not host or "/" in host or not port.isdecimal() or not 0 < int(port) < 2**16:
         raise InputError("address", repr(address), "host:port, or auto")
-    try:
-        socket.create_connection((host.strip("[]"), int(port)), ANSWER_SECONDS).close()
-    except OSError as error:
-        raise _no_cluster(address, str(error)) from error
+    why = why_silent(address)
+    if why:
+        raise _no_cluster(address, why)
 
 
 def _why(error: BaseException) -> str:
