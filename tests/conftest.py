@@ -9,10 +9,11 @@ from pathlib import Path
 
 import jaxtyping
 import pytest
+import typechecker
 from hypothesis import settings
 
 # Before anything imports the package.
-jaxtyping.install_import_hook("gradaudit", "typechecker.check")
+typechecker.install("gradaudit")
 
 # Deadlines fail on a busy machine; on CI a failure must be one that anybody can repeat.
 settings.register_profile("local", deadline=None)

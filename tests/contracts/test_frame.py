@@ -10,6 +10,9 @@ import urllib.request
 import jaxtyping
 import pytest
 import torch
+from jaxtyping import Float
+from torch import Tensor
+from typechecker import checked
 
 from gradaudit.metrics import compare
 from gradaudit.truth import Truth
@@ -26,6 +29,50 @@ def test_wrong_shapes_are_refused():
         LinearLayer("fc", good, None, torch.zeros(3, 2, dtype=torch.int64), None)
     with pytest.raises(jaxtyping.TypeCheckError):
         compare("records", Truth(good, torch.zeros(3)))
+
+
+def test_arguments_of_every_kind_and_what_is_returned_are_checked():
+    @checked
+    def every(a: int, /, b: int, *c: int, d: int, e: int = 5, **f: int) -> int:
+        return b
+
+    assert every(1, 2, 3, d=4, g=6) == 2
+    for words, options in [
+        (("1", 2), {"d": 4}),
+        ((1, "2"), {"d": 4}),
+        ((1, 2, "3"), {"d": 4}),
+        ((1, 2), {"d": "4"}),
+        ((1, 2), {"d": 4, "e": "5"}),
+        ((1, 2), {"d": 4, "g": "6"}),
+    ]:
+        with pytest.raises(jaxtyping.TypeCheckError):
+            every(*words, **options)
+
+
+def test_what_is_returned_has_the_sizes_of_the_arguments():
+    @checked
+    def turned(rows: Float[Tensor, "b n"], really: bool) -> Float[Tensor, "n b"]:
+        return rows.T if really else rows
+
+    assert turned(torch.zeros(3, 2), True).shape == (2, 3)
+    assert turned(torch.zeros(3, 3), False).shape == (3, 3)
+    with pytest.raises(jaxtyping.TypeCheckError):
+        turned(torch.zeros(3, 2), False)
+
+
+def test_closures_of_the_same_lines_share_their_checks_and_nothing_else():
+    def adder(number: int):
+        @checked
+        def add(value: int) -> int:
+            return value + number
+
+        return add
+
+    one, two = adder(1), adder(2)
+    assert one.checks is two.checks
+    assert (one(1), two(1)) == (2, 3)
+    with pytest.raises(jaxtyping.TypeCheckError):
+        two("1")
 
 
 @pytest.mark.wrong_types
