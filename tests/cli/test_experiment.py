@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from gradaudit.cli.exit_codes import ExitCode
@@ -33,12 +35,14 @@ def test_errors_are_one_line(run, tmp_path, words, said):
 
 
 def test_an_experiment_is_run_and_its_rows_are_kept(run, tmp_path):
-    words = ("experiment", "spear-table2", "--quick", "--seeds", "1", "--data", "digits")
+    # The quickest: what others compute is asked in tests/experiments.
+    words = ("experiment", "spear-figure3", "--quick", "--seeds", "1", "--data", "digits")
     first = run(*words, "--out", tmp_path, "--quiet")
     assert first.exit_code == ExitCode.DONE, first.output
     assert first.output == ""
-    page = (tmp_path / "spear-table2.md").read_text()
-    assert "| digits | auto | 20 | 1 |" in page
+    assert "| 200 | 400 | 1 | 1 |" in (tmp_path / "spear-figure3.md").read_text()
+    kept = json.loads((tmp_path / "spear-figure3.json").read_text())
+    assert kept["settings"] == {"name": "quick", "seeds": 1, "data": "digits", "seed": 0}
     again = run(*words, "--out", tmp_path)
     assert again.exit_code == ExitCode.DONE
-    assert "2 of 2 units" in again.stdout
+    assert "4 of 4 units" in again.stdout

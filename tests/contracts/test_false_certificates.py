@@ -91,7 +91,7 @@ CASES = {
     "one record, several steps": {"batch": 1, "training": LocalTraining(0.01, epochs=3)},
 }
 # Rounds of every kind of wrong batch, by the size of the true one; fewer with the network.
-ROUNDS = {1: (30, 12), 2: (30, 12), 3: (30, 12), 8: (14, 6), 16: (8, 4)}
+ROUNDS = {1: (12, 5), 2: (12, 5), 3: (12, 5), 8: (6, 3), 16: (4, 2)}
 counts: Counter[str] = Counter()
 done: set[tuple[str, bool]] = set()
 
@@ -242,4 +242,4 @@ def test_thousands_were_tried():
     if len(done) < 2 * len(CASES):
         pytest.skip("the tests above ran in part, or in several processes")
     print(f"{counts.total()} wrong batches: {dict(counts)}")
-    assert counts.total() >= 5000
+    assert counts.total() >= 2500

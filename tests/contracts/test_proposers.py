@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 import time
 
@@ -46,6 +47,14 @@ def found_by(name: str, problem, *, rounds: int = 3, seed: int = 0) -> Pool:
     return pool
 
 
+@functools.cache
+def found_plainly(name: str) -> tuple[LinearLayer, torch.Tensor]:
+    """A layer, and what a proposer finds of it as it is: what changed layers are compared with."""
+    layer = plant(gaussian(4, 40, 1), width=100).layer
+    problem = problem_of(layer)
+    return layer, sparse_columns(problem, found_by(name, problem))
+
+
 def sparse_columns(problem, pool: Pool) -> torch.Tensor:
     """The zero pattern of what was found, as sorted rows: independent of bases and of order."""
     pattern = (problem.sparse @ pool.directions.T).abs().T
@@ -76,28 +85,24 @@ def test_proposals_are_finite_unit_vectors(name):
 
 
 def test_the_order_of_neurons_does_not_matter(name):
-    layer = plant(gaussian(4, 40, 1), width=100).layer
+    layer, one = found_plainly(name)
     order = torch.randperm(100, generator=seeded(5))
-    plain, moved = problem_of(layer), problem_of(changed(layer, neurons=order))
-    one = sparse_columns(plain, found_by(name, plain))
+    moved = problem_of(changed(layer, neurons=order))
     other = sparse_columns(moved, found_by(name, moved, seed=1))
     assert torch.allclose(one[:, order], other, atol=1e-9)
 
 
 def test_the_order_of_inputs_does_not_matter(name):
-    layer = plant(gaussian(4, 40, 1), width=100).layer
-    plain = problem_of(layer)
+    layer, one = found_plainly(name)
     moved = problem_of(changed(layer, inputs=torch.randperm(40, generator=seeded(5))))
-    one = sparse_columns(plain, found_by(name, plain))
     other = sparse_columns(moved, found_by(name, moved, seed=1))
     assert torch.allclose(one, other, atol=1e-9)
 
 
 @pytest.mark.parametrize("scale", [1e-30, -1.0, 1e30])
 def test_scale_and_sign_of_the_gradient_do_not_matter(name, scale):
-    layer = plant(gaussian(4, 40, 1), width=100).layer
-    plain, scaled = problem_of(layer), problem_of(changed(layer, scale=scale))
-    one = sparse_columns(plain, found_by(name, plain))
+    layer, one = found_plainly(name)
+    scaled = problem_of(changed(layer, scale=scale))
     other = sparse_columns(scaled, found_by(name, scaled))
     assert torch.allclose(one, other, atol=1e-9)
 
@@ -189,7 +194,7 @@ def test_odd_problems_end_without_an_exception(name, setting, dtype, batch, inpu
     planted = plant(gaussian(batch, inputs, 3), width=width, setting=setting, factor_like=dtype)
     if planted.problem.batch_size < 2:
         pytest.skip("a rank of one or none is not searched")
-    control = Control(Budget(seconds=0.5, submatrices=600))
+    control = Control(Budget(seconds=0.2, submatrices=600))
     inversion = invert(planted.problem, proposer=name, generator=seeded(0), control=control)
     assert inversion.batch is None or bool(torch.isfinite(inversion.batch.records).all())
 
