@@ -16,6 +16,8 @@ WORKERS ?= 2
 
 export OMP_NUM_THREADS ?= 1
 export PIP_DISABLE_PIP_VERSION_CHECK ?= 1
+# The tests start many programs, and each would compile the package again.
+export PYTHONDONTWRITEBYTECODE :=
 ifndef GRADAUDIT_DATA
 ifneq ($(wildcard ../shared/data),)
 export GRADAUDIT_DATA := ../shared/data
