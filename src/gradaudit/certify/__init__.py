@@ -2,6 +2,7 @@
 
 from gradaudit.certify.network import Network, NetworkMismatchError
 from gradaudit.certify.noisy import certify_under_noise
+from gradaudit.certify.noisy_labels import likeliest_classes
 from gradaudit.certify.partial import certify_partial
 from gradaudit.certify.verdict import Verdict, certify
 
@@ -12,4 +13,5 @@ __all__ = [
     "certify",
     "certify_partial",
     "certify_under_noise",
+    "likeliest_classes",
 ]

@@ -9,21 +9,20 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from gradaudit.certify.labels import best_labels, fit_classes
 from gradaudit.certify.mixtures import (
     LARGEST_MISMATCH,
     mixed_in,
     stand_alone,
     with_their_likes,
 )
-from gradaudit.certify.network import Network, NetworkMismatchError
+from gradaudit.certify.network import Network
+from gradaudit.certify.noisy_labels import clear_classes, fit_noisy_classes
 from gradaudit.certify.refit import fit_again
+from gradaudit.certify.shares import share_out
 from gradaudit.certify.sides import CHANCE, Contradiction, Sides, contradiction, find_sides
 from gradaudit.certify.verdict import Verdict
 from gradaudit.evidence import Certificate, Check, RecordEvidence
-from gradaudit.linear.blocks import applied
 from gradaudit.linear.problem import Problem
-from gradaudit.linear.remainder import Remainder
 
 # A record whose error is more than this part of its own root mean square is no recovery.
 LARGEST_RELATIVE_ERROR = 0.5
@@ -31,8 +30,6 @@ LARGEST_RELATIVE_ERROR = 0.5
 # is known to a thousandth in a gradient of a million entries; a batch with a record missing
 # leaves its energy, which stands above the noise's edge.
 LARGEST_REMAINDER = 1.05
-# Residual of the best class over that of the next, for a label to be told.
-LABEL_MARGIN = 0.9
 _SAME = "another of the records found is the same within their errors"
 _ALIKE = "a record that resembles it is not certified, and may be mixed into it"
 
@@ -80,7 +77,7 @@ def certify_under_noise(
         Ours. The count of half-spaces: Cover, 1965.
     """
     level = float(problem.sparse_noise.mean())
-    solved = _solve(problem, records, level)
+    solved = share_out(problem, records, level)
     refit = None if solved is None else fit_again(problem, records, solved[0], level)
     if solved is None or refit is None:
         reason = "the records found are not independent of each other"
@@ -111,7 +108,8 @@ def certify_under_noise(
     doubtful = any(
         found.certain for found, told in zip(contradictions, known.tolist(), strict=True) if told
     )
-    labels, notes = _labels(network, records, gradients, image_shape, sign)
+    best, notes = fit_noisy_classes(network, records, gradients, image_shape, sign)
+    labels = clear_classes(best) if best else [None] * len(records)
     evidence = tuple(
         _judge(
             sides,
@@ -134,30 +132,6 @@ def certify_under_noise(
         for record, keep in zip(evidence, kept, strict=True)
     )
     return Verdict(evidence, _certificate(evidence, remainder, level), gradients, notes)
-
-
-def _solve(
-    problem: Problem, records: Float[Tensor, "b n"], level: float
-) -> tuple[Float[Tensor, "m b"], Float[Tensor, " b"], float] | None:
-    """dL/dZ by least squares, the error of its columns' entries, and the remainder over noise."""
-    observed, bias = problem.layer.weight_gradient, problem.layer.bias_gradient
-    squares, products = records @ records.T, applied(observed, records)
-    width = observed.shape[1]
-    if bias is not None:
-        # The bias is one more input, which is 1 for every record.
-        squares, products, width = squares + 1, products + bias, width + 1
-    factor, failed = torch.linalg.cholesky_ex(squares)
-    if int(failed) or not bool(torch.isfinite(factor).all()):
-        return None
-    gradients = torch.cholesky_solve(products, factor).T
-    rest = Remainder(observed, gradients, records).energy
-    if bias is not None:
-        rest += float((bias - gradients.sum(1)).square().sum())
-    # Both factors were fitted.
-    freedom = (len(observed) - len(records)) * (width - len(records))
-    remainder = rest / freedom / level**2
-    entry_noise = level * torch.cholesky_inverse(factor).diagonal().sqrt()
-    return gradients, entry_noise, remainder
 
 
 def _judge(
@@ -200,31 +174,6 @@ def _judge(
         label=label,
         reason=reason,
     )
-
-
-def _labels(
-    network: Network | None,
-    records: Float[Tensor, "b n"],
-    gradients: Float[Tensor, "m b"],
-    image_shape: tuple[int, ...] | None,
-    sign: float,
-) -> tuple[list[int | None], tuple[str, ...]]:
-    """Each record's class, where one fits its activation gradient clearly better than others."""
-    unknown: list[int | None] = [None] * len(records)
-    if network is None:
-        return unknown, ()
-    try:
-        network.prepare(records, image_shape)
-        # No class fits exactly: all of them are to be worked out, and compared.
-        all_of_them = torch.zeros_like(records[:, 0])
-        fits = fit_classes(network.forward(records), gradients, sign=sign, tolerances=all_of_them)
-        best = best_labels(fits, sign)
-    except NetworkMismatchError as mismatch:
-        return unknown, (f"Labels were not determined: {mismatch}",)
-    told = best.residuals < LABEL_MARGIN * best.rivals
-    return [
-        int(label) if bool(clear) else None for label, clear in zip(best.labels, told, strict=True)
-    ], ()
 
 
 def _certificate(

@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from jaxtyping import Bool, Float, Int
-from scipy.stats import poisson
 from torch import Tensor
 
 from gradaudit.certify.determined import determined_often, determined_once
@@ -26,6 +25,7 @@ from gradaudit.linear.tolerances import (
     ZERO_ROUNDINGS,
 )
 from gradaudit.theory import log10_separable_by_chance
+from gradaudit.theory.counts import poisson_allowed
 
 # Probability at which more tiny-but-active entries than expected count as a contradiction.
 SOFT_MISMATCH_RATE = 1e-6
@@ -151,7 +151,7 @@ def examine_pattern(
         strays=(agreed & against).sum(1),
         hard=hard.sum(1),
         soft=soft.sum(1),
-        soft_allowed=tuple(int(n) for n in np.atleast_1d(poisson.isf(SOFT_MISMATCH_RATE, chance))),
+        soft_allowed=tuple(poisson_allowed(SOFT_MISMATCH_RATE, chance).tolist()),
         determined=_determined(problem, directions, expected & certain, expected & agreed, chance),
     )
 
@@ -212,7 +212,7 @@ def _determined(
     determined = determined_once(problem, directions, certain)
     open_ = torch.nonzero(~determined)[:, 0]
     if problem.layer.several_steps and len(open_):
-        accidents = int(poisson.isf(ACCIDENT_RATE, chance[open_.cpu()].max()))
+        accidents = int(poisson_allowed(ACCIDENT_RATE, chance[open_.cpu()].max())[0])
         determined[open_] = determined_often(
             problem, directions[open_], agreed[open_], times=2 + accidents
         )

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import torch
 from jaxtyping import Bool, Float
-from scipy.stats import binom
 from torch import Tensor
 
 from gradaudit.certify.mixtures import LARGEST_MISMATCH, allowed_strays
@@ -15,6 +14,7 @@ from gradaudit.linear.blocks import applied, row_norms
 from gradaudit.linear.problem import Problem
 from gradaudit.noisy.expectation import UNCERTAIN, posterior, two_part_evidence
 from gradaudit.theory import log10_separable_by_chance
+from gradaudit.theory.counts import binomial_at_least
 
 # A neuron's side is clear where the record's pre-activation is so many standard errors from zero,
 # and an entry vanishes where it is within as many of zero.
@@ -154,6 +154,6 @@ def contradiction(sides: Sides, index: int) -> Contradiction:
     if wrong > allowed_strays(clear):
         return Contradiction(
             f"{wrong} of {clear} neurons that it leaves inactive have gradients above noise",
-            certain=bool(binom.sf(wrong - 1, clear, LARGEST_MISMATCH) < CERTAINLY_WRONG),
+            certain=binomial_at_least(wrong, clear, LARGEST_MISMATCH) < CERTAINLY_WRONG,
         )
     return Contradiction()

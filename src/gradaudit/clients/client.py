@@ -15,7 +15,7 @@ from gradaudit.defenses import Defense, Pipeline
 from gradaudit.errors import InputError
 from gradaudit.models.losses import Loss, get_loss
 from gradaudit.options import floating_dtype
-from gradaudit.randomness import make_generator
+from gradaudit.randomness import make_generator, make_own_generator
 
 
 class Client:
@@ -72,9 +72,13 @@ class Client:
         model.zero_grad(set_to_none=True)
         return model
 
-    def _generator(self) -> torch.Generator:
-        """Of batches and defences."""
+    def _order(self) -> torch.Generator:
+        """Of the order of records in local training."""
         return make_generator(None, self.seed)
+
+    def _noise(self) -> torch.Generator:
+        """Of what defences draw; the model's weights may come from the same seed."""
+        return make_own_generator(self.seed, "defences")
 
     @contextmanager
     def _randomness(self) -> Iterator[None]:

@@ -117,7 +117,7 @@ class FedAvg(Client):
         records, classes = place_batch(inputs, labels, preprocessing, like)
         step = replace(self.training, records=len(records))
         weights = {n: t.detach().clone() for n, t in model.state_dict().items()}
-        generator = self._generator()
+        generator = self._noise()
         with self._randomness():
             noises = self._train(model, records, classes, generator)
         change = {n: p.detach() - weights[n] for n, p in parameters.items()}
@@ -141,7 +141,7 @@ class FedAvg(Client):
             nesterov=self.training.nesterov,
         )
         noises = []
-        for chosen in self._batches(len(records), generator):
+        for chosen in self._batches(len(records)):
             rows = chosen.to(records.device)
             gradient, noise = self._gradient(model, records[rows], classes[rows], generator)
             for name, parameter in parameters.items():
@@ -150,8 +150,9 @@ class FedAvg(Client):
             noises.append(noise)
         return noises
 
-    def _batches(self, records: int, generator: torch.Generator) -> Iterator[Tensor]:
+    def _batches(self, records: int) -> Iterator[Tensor]:
         """Which records each step takes."""
+        generator = self._order()
         for _ in range(self.training.epochs):
             order = torch.randperm(records, generator=generator)
             yield from torch.split(order, self.training.batch_size or records)

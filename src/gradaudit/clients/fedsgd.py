@@ -114,7 +114,7 @@ class FedSGD(Client):
         records, classes = place_batch(inputs, labels, preprocessing, like)
         # Buffers move in training mode; the server knows them as they were before.
         weights = {n: t.detach().clone() for n, t in model.state_dict().items()}
-        generator = self._generator()
+        generator = self._noise()
         with self._randomness():
             change, noise = self._gradient(model, records, classes, generator)
         rate = self.step.learning_rate

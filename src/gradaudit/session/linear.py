@@ -15,7 +15,7 @@ from gradaudit.applicability import (
     proposers_for,
     refusal,
 )
-from gradaudit.budget import Control
+from gradaudit.budget import Control, StoppedError
 from gradaudit.certify import Network, Verdict, certify, certify_partial
 from gradaudit.evidence import Status
 from gradaudit.layers import is_output
@@ -31,6 +31,7 @@ from gradaudit.linear.proposers import suited
 from gradaudit.outcome import Outcome, describe
 from gradaudit.outcome.sources import ATTACK as COCKTAIL_PARTY
 from gradaudit.outcome.sources import describe_sources
+from gradaudit.outcome.stopped import not_factored
 from gradaudit.session.noisy import NoisyAttack
 from gradaudit.session.setup import Setup
 from gradaudit.update import LinearLayer
@@ -55,13 +56,17 @@ class LinearAttack:
         self.setup.control.report(f"layer {layer.name}: factoring the gradient")
         output = is_output(self.setup.plan, layer)
         layer = _moved(layer, self.setup)
-        factors = factor_gradient(
-            layer.weight_gradient,
-            generator=self.setup.generator,
-            output_layer=output,
-            weight=layer.weight if self.setup.sign < 0 else None,
-            memory=self.setup.control.budget.memory,
-        )
+        try:
+            factors = factor_gradient(
+                layer.weight_gradient,
+                generator=self.setup.generator,
+                output_layer=output,
+                weight=layer.weight if self.setup.sign < 0 else None,
+                memory=self.setup.control.budget.memory,
+                check=self.setup.control.check,
+            )
+        except StoppedError as stopped:
+            return not_factored(layer.name, role, str(stopped))
         noisy = NoisyAttack(self.setup)
         outcome = self._with_or_without_noise(noisy, layer, factors, role)
         return replace(outcome, unseen_noise=noisy.unseen(layer, factors))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, replace
 
+from gradaudit.budget import StoppedError
 from gradaudit.certify.reconstruction import ReconstructionVerdict, judge_reconstruction
 from gradaudit.evidence import Status
 from gradaudit.gradient_matching import (
@@ -61,6 +62,12 @@ class MatchingAttack:
             )
         except UnsuitedError as refused:
             return Outcome(Status.NOT_APPLICABLE, refused.cause, refused.remedy)
+        except StoppedError as stopped:
+            return Outcome(
+                Status.BUDGET_EXHAUSTED,
+                f"The batch size was not read from the gradient's rank: {stopped}.",
+                "Allow more time, or give the batch size.",
+            )
         started = time.perf_counter()
         verdict = self._verdict(target, match)
         spent = {"certification": time.perf_counter() - started}
@@ -77,6 +84,7 @@ class MatchingAttack:
                 layer.weight_gradient.to(self.setup.place),
                 generator=self.setup.generator,
                 output_layer=is_output(self.setup.plan, layer),
+                check=self.setup.control.check,
             )
             if factors.spectrum.has_gap and factors.rank:
                 ranks.append((factors.rank, layer.name))

@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, replace
 
 from jaxtyping import Float
 from torch import Tensor
 
 from gradaudit.applicability import NOISE_ATTACKS
-from gradaudit.certify import certify_under_noise
+from gradaudit.certify import Verdict, certify_under_noise
 from gradaudit.linear.blocks import measure_lines
 from gradaudit.linear.factor import BELIEVED_GAP, Factors, rounding_of_weights
 from gradaudit.linear.noise import effective_dtype, is_independent
-from gradaudit.linear.problem import Setting, build_problem
+from gradaudit.linear.problem import Problem, Setting, build_problem
 from gradaudit.linear.remainder import Remainder
 from gradaudit.linear.tolerances import SURPLUS_ZEROS, rounding_floor
-from gradaudit.noisy import factors_above_noise, measure_noise, noise_edge, recover_under_noise
+from gradaudit.noisy import (
+    NoisyBatch,
+    Recovery,
+    factors_above_noise,
+    measure_noise,
+    noise_edge,
+    recover_under_noise,
+)
 from gradaudit.outcome import Outcome
 from gradaudit.outcome.noisy import describe_under_noise, hidden_by_noise
+from gradaudit.session.polishing import polish_by_network
 from gradaudit.session.setup import Setup
 from gradaudit.update import LinearLayer
 
@@ -105,17 +114,44 @@ class NoisyAttack:
         recovery = recover_under_noise(problem, generator=self.setup.generator, control=control)
         verdict = None
         if recovery.batch is not None:
-            control.report(f"layer {layer.name}: certifying")
-            verdict = certify_under_noise(
+            recovery, verdict = self._judged(problem, role, recovery, recovery.batch)
+        return describe_under_noise(problem, role, recovery, verdict)
+
+    def _judged(
+        self, problem: Problem, role: str, recovery: Recovery, batch: NoisyBatch
+    ) -> tuple[Recovery, Verdict]:
+        """The records as found, or as the network makes them, if that proves no fewer of them."""
+        network = self.setup.network_of(problem.layer.name)
+
+        def judge(batch: NoisyBatch) -> Verdict:
+            self.setup.control.report(f"layer {problem.layer.name}: certifying")
+            return certify_under_noise(
                 problem,
-                recovery.batch.records,
-                entry_error=recovery.batch.errors.entry,
-                side_error=recovery.batch.errors.side,
-                network=self.setup.network_of(layer.name),
+                batch.records,
+                entry_error=batch.errors.entry,
+                side_error=batch.errors.side,
+                network=network,
                 image_shape=self.setup.image_shape,
                 sign=self.setup.sign,
             )
-        return describe_under_noise(problem, role, recovery, verdict)
+
+        began = time.perf_counter()
+        polished = polish_by_network(self.setup, problem, role, batch)
+        seconds = recovery.seconds | {"polish": time.perf_counter() - began}
+        found = judge(batch)
+        if polished is None:
+            return recovery, found
+        better = replace(
+            batch,
+            records=polished.records,
+            activation_gradients=polished.activation_gradients,
+            errors=replace(batch.errors, entry=polished.entry_error, side=polished.side_error),
+        )
+        verdict = judge(better)
+        if verdict.recovered < found.recovered:
+            return replace(recovery, seconds=seconds), found
+        counters = recovery.counters | {"polish_rounds": float(polished.rounds)}
+        return replace(recovery, batch=better, counters=counters, seconds=seconds), verdict
 
 
 def _measure(layer: LinearLayer, factors: Factors, known: float | None) -> tuple[float, int]:

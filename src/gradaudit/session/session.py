@@ -12,6 +12,7 @@ from gradaudit.budget import Control
 from gradaudit.evidence import LayerReport, SearchReport, Status
 from gradaudit.outcome import Outcome, assumptions
 from gradaudit.outcome.noisy import without_hidden_records
+from gradaudit.outcome.pruned import explain_pruned
 from gradaudit.outcome.sources import ATTACK as COCKTAIL_PARTY
 from gradaudit.result import AuditResult
 from gradaudit.session.features import estimate_inputs
@@ -60,7 +61,7 @@ class Session:
         if self.setup.control.stop_reason() is not None:
             self._note(layer, role, "Not reached before the search had to end.")
             return
-        outcome = LinearAttack(self.setup).run(layer, role)
+        outcome = explain_pruned(LinearAttack(self.setup).run(layer, role), layer)
         self.above_noise = max(self.above_noise, outcome.above_noise)
         outcome = without_hidden_records(outcome, self.above_noise)
         self._note(layer, role, outcome.cause, outcome)

@@ -1,0 +1,167 @@
+"""Records as exactly as the noise allows, with the network's help."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Shaped
+from torch import Tensor
+
+from gradaudit.budget import Control
+from gradaudit.linear.blocks import applied, transposed_times
+from gradaudit.noisy.detection import detect_gates
+from gradaudit.noisy.feedforward import FeedForward, Pass
+from gradaudit.noisy.gates import Gates, read_gates, side_errors
+from gradaudit.noisy.weights import estimate_weights
+
+# Rounds at most; two or three do.
+ROUNDS = 8
+# Open neurons are told together for records whose own gradient is off by so much, in energy, beside
+# its noise.
+DOUBTFUL = 0.2
+# What a further round must lower the unexplained energy by, as a part of the noise's, and how many
+# may fail to.
+LEAST_GAIN, BARREN_ROUNDS = 5e-4, 2
+
+
+@dataclass(frozen=True, eq=False)
+class Polished:
+    """Records that explain a layer's gradient through the network.
+
+    Attributes:
+        records: One a row.
+        entry_error: Standard error of an entry of each.
+        side_error: Of a pre-activation of each, from what is mixed in of other records.
+        activation_gradients: One record a column, as the network gives them.
+        floor: What `entry_error` would be if the activation gradients were known.
+        misfit: Energy by which a record's activation gradient is off where the first layer's
+            gradient shows it, over that of the noise.
+        remainder: Energy that the records leave in the gradient over that of the noise: 1 where
+            the network explains everything.
+        rounds: How many led here.
+    """
+
+    records: Float[Tensor, "b n"]
+    entry_error: Float[Tensor, " b"]
+    side_error: Float[Tensor, " b"]
+    activation_gradients: Float[Tensor, "m b"]
+    floor: Float[Tensor, " b"]
+    misfit: Float[Tensor, " b"]
+    remainder: float
+    rounds: int
+
+
+def polish(
+    network: FeedForward,
+    records: Float[Tensor, "b n"],
+    labels: Shaped[Tensor, b],
+    weights: Float[Tensor, " b"],
+    *,
+    entry_error: Float[Tensor, " b"],
+    level: float,
+    generator: torch.Generator,
+    control: Control,
+) -> Polished | None:
+    r"""Make records as exact as least squares with the true activation gradients would.
+
+    The zeros of the activation gradients G determine them only to within noise, and what they
+    leave open mixes records. The network leaves nothing open: given which neurons are active, G
+    follows from the records and their labels, and it depends on their errors hardly at all. So, in
+    turns: records give pre-activations; these, and every layer's gradient, say which neurons are
+    active (`read_gates`), hence G; and least squares gives the records, :math:`X^T = G^+ \nabla_W`,
+    with an error of :math:`\sigma \sqrt{[(G^T G)^{-1}]_{jj}}` in every entry.
+
+    Args:
+        network: The attacked layer and those that follow.
+        records: Of the right batch, each to within an error.
+        labels: One a record.
+        weights: What each record's gradient is multiplied by in the update, roughly.
+        entry_error: Standard error of an entry of each record.
+        level: Standard deviation of the noise in an entry of the gradient.
+        generator: Of simulated errors.
+        control: Of the time.
+
+    Returns:
+        The best round's; None where no round gives records.
+
+    Source:
+        Ours.
+    """
+    layer, best, barren = network.layers[0], None, 0
+    for count in range(1, ROUNDS + 1):
+        passed = network.run(records)
+        slopes = network.slopes(passed.outputs, labels)
+        errors = side_errors(network, passed, entry_error, generator)
+        gates = read_gates(network, passed, slopes, weights=weights, errors=errors, level=level)
+        norms = _norms(network, passed, gates) if network.whole else None
+
+        def solve(
+            first: Tensor, weights: Tensor, norms: Tensor | None = norms, count: int = count
+        ) -> tuple[Polished | None, Tensor]:
+            if layer.bias_gradient is not None:
+                weights = estimate_weights(first, layer.bias_gradient, level, norms)
+            return _solve(network, first * weights[:, None], level, count), weights
+
+        found, weights = solve(gates.deltas[0], weights)
+        if found is None:
+            break
+        doubtful = (found.misfit > DOUBTFUL).nonzero()[:, 0].tolist()
+        # The first round's records are not yet exact enough for it.
+        if doubtful and count > 1:
+            first = detect_gates(network, gates, weights, doubtful, control)
+            again, told = solve(first, weights)
+            if again is not None and again.remainder < found.remainder:
+                found, weights = again, told
+        gain = best.remainder - found.remainder if best else torch.inf
+        best = found if gain > 0 else best
+        barren = 0 if gain > LEAST_GAIN else barren + 1
+        if barren == BARREN_ROUNDS or control.stop_reason() is not None:
+            break
+        records, entry_error = found.records, found.entry_error
+    return best
+
+
+def _norms(network: FeedForward, passed: Pass, gates: Gates) -> Float[Tensor, " b"]:
+    """Of the gradient of each record's own loss, in all parameters that have one."""
+    total = torch.zeros_like(passed.inputs[0][:, 0])
+    for layer, inputs, delta in zip(network.layers, passed.inputs, gates.deltas, strict=True):
+        own = inputs.square().sum(1)
+        if layer.bias_gradient is not None:
+            own = own + 1
+        total += delta.square().sum(1) * own
+    return total.sqrt()
+
+
+def _solve(
+    network: FeedForward, gradients: Float[Tensor, "b m"], level: float, count: int
+) -> Polished | None:
+    """Records by least squares, and the error of each."""
+    layer = network.layers[0]
+    observed = layer.weight_gradient
+    factor, failed = torch.linalg.cholesky_ex(gradients @ gradients.T)
+    if int(failed) or not bool(torch.isfinite(factor).all()):
+        return None
+    records = torch.cholesky_solve(transposed_times(observed, gradients.T).T, factor)
+    floor = torch.cholesky_inverse(factor).diagonal().clamp(min=0)
+    rest = observed - gradients.T @ records
+    outside = len(observed) - len(records)
+    freedom = outside * observed.shape[1]
+    remainder = float(rest.square().sum()) / freedom / level**2
+    # What is left, told apart into records, is what their gradients are off outside of their span.
+    inverse = torch.linalg.pinv(records)
+    noise = level**2 * inverse.square().sum(0)
+    off = ((rest @ inverse).square().sum(0) / outside - noise).clamp(min=0)
+    # Inside of the span they are off by as much, which mixes records.
+    mixed = floor * (off @ records.square().mean(1))
+    side = floor * (off @ applied(layer.weight, records).square().mean(1))
+    return Polished(
+        records,
+        (level**2 * floor + mixed).sqrt(),
+        side.sqrt(),
+        gradients.T,
+        level * floor.sqrt(),
+        off / noise,
+        remainder,
+        count,
+    )
