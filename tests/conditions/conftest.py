@@ -1,4 +1,4 @@
-"""A small update, and the program as a process of its own, with a terminal or without."""
+"""A small update, and the program in this process or as one of its own."""
 
 from __future__ import annotations
 
@@ -10,8 +10,12 @@ from pathlib import Path
 
 import pytest
 from cli.material import save_update
+from click.testing import CliRunner, Result
+
+from gradaudit.cli.program import program
 
 Start = Callable[..., "subprocess.Popen[str]"]
+Run = Callable[..., Result]
 
 
 def environment(**changes: str) -> dict[str, str]:
@@ -24,6 +28,19 @@ def environment(**changes: str) -> dict[str, str]:
 @pytest.fixture
 def update(tmp_path: Path) -> Path:
     return save_update(tmp_path)
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Run in this process, where it does not matter whose it is: a start takes seconds."""
+
+    def call(*words: object) -> Result:
+        monkeypatch.chdir(tmp_path)
+        result = CliRunner().invoke(program, [str(word) for word in words])
+        assert result.exception is None or isinstance(result.exception, SystemExit), result
+        return result
+
+    return call
 
 
 @pytest.fixture

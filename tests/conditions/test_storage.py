@@ -50,14 +50,13 @@ def files(folder: Path) -> list[str]:
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
 
 
-def test_a_full_disk(mount, start, update):
+def test_a_full_disk(mount, run, update):
     folder = mount("size=16k")
     (folder / "ballast").write_bytes(b"x" * 8192)
-    process = start("audit", update, "--out", folder / "o", "--report", "report.html")
-    out, err = process.communicate(timeout=240)
-    assert process.returncode == 2, (out, err)
-    assert len(err.splitlines()) == 1
-    assert "No space left on device" in err
+    result = run("audit", update, "--out", folder / "o", "--report", "report.html")
+    assert result.exit_code == 2, result.output
+    assert len(result.stderr.splitlines()) == 1
+    assert "No space left on device" in result.stderr
     # Nothing half written; what was there is.
     assert [name for name in files(folder) if "result" in name] == []
     assert (folder / "ballast").stat().st_size == 8192
@@ -96,15 +95,14 @@ def test_a_full_disk_keeps_the_pair_that_was_there(mount):
     assert files(folder) == ["r.json", "r.safetensors"]
 
 
-def test_a_read_only_disk_is_noticed_before_the_search(mount, start, update):
+def test_a_read_only_disk_is_noticed_before_the_search(mount, run, update):
     folder = mount("ro,size=64k")
     for words in (["--out", folder / "o"], ["--report", folder / "r.html"]):
-        process = start("audit", update, *words)
-        out, err = process.communicate(timeout=240)
-        assert process.returncode == 2
-        assert "Read-only file system" in err
+        result = run("audit", update, *words)
+        assert result.exit_code == 2
+        assert "Read-only file system" in result.stderr
         # Nothing was audited in vain.
-        assert out == ""
+        assert result.stdout == ""
 
 
 def result_of(number: int) -> AuditResult:
