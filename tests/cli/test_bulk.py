@@ -221,7 +221,7 @@ def test_what_flower_and_opacus_keep_is_a_folder_of_updates(tmp_path, run):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals of this kind are those of POSIX")
-def test_a_killed_process_is_resumed_and_a_stopped_one_says_how(tmp_path, run):
+def test_a_killed_process_is_resumed_and_a_stopped_one_says_how(tmp_path, run, monkeypatch):
     captures = capture(tmp_path / "captures", NAMES)
     (tmp_path / "hard").mkdir()
     # After the others by its name, and at work until it is stopped.
@@ -246,11 +246,17 @@ def test_a_killed_process_is_resumed_and_a_stopped_one_says_how(tmp_path, run):
     process.communicate()
     before = {path: path.stat().st_mtime_ns for path in (out / "rows").iterdir()}
 
+    # When this process has the folder, and is past the check of what is finished there.
+    at_work, whole = threading.Event(), AuditSettings.audit
+
+    def audited(self, update, control):
+        at_work.set()
+        return whole(self, update, control)
+
+    monkeypatch.setattr(AuditSettings, "audit", audited)
+
     def stop():
-        # When this process has the folder, and is past the check of what is finished there.
-        while not (out / ".owner").read_text().startswith(f"process {os.getpid()} "):
-            time.sleep(0.05)
-        time.sleep(1)
+        assert at_work.wait(120)
         os.kill(os.getpid(), signal.SIGTERM)
 
     thread = threading.Thread(target=stop)
