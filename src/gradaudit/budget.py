@@ -8,11 +8,15 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from gradaudit.errors import InputError
+from gradaudit.errors import GradauditError, InputError
 
 # Estimates after a search may go on for this share of the time budget past its end, or for this
 # many seconds if that is longer: what was found in the time is worth them.
 GRACE_SHARE, GRACE_SECONDS = 0.1, 2.0
+
+
+class StoppedError(GradauditError):
+    """Work that has no part of a result to give was ended by its control; the text says why."""
 
 
 @dataclass(frozen=True)
@@ -155,6 +159,16 @@ class Control:
         if self.budget.submatrices is not None and submatrices >= self.budget.submatrices:
             return f"the budget of {self.budget.submatrices:,} submatrices is used up"
         return None
+
+    def check(self) -> None:
+        """Go on, or end work that has no part of a result to give.
+
+        Raises:
+            StoppedError: The work must stop now.
+        """
+        reason = self.stop_reason()
+        if reason is not None:
+            raise StoppedError(reason)
 
     def overtime_reason(self) -> str | None:
         """Why what only adds to a search's result must stop now, or None if it may go on.

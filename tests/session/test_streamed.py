@@ -6,6 +6,8 @@ import pytest
 import torch
 
 import gradaudit as ga
+from gradaudit.budget import Control
+from gradaudit.cli.exit_codes import ExitCode, exit_code
 from gradaudit.clients import FedSGD
 from gradaudit.linear import blocks, factor
 from gradaudit.models import mlp
@@ -95,3 +97,29 @@ def test_a_limit_is_kept_or_the_update_refused():
     assert_recovered(result, truth)
     with pytest.raises(ga.InputError, match=r"memory: found a gradient of 150 x 90"):
         ga.audit(update, budget=ga.Budget(memory=1000))
+
+
+@pytest.mark.parametrize("attack", ["auto", "cocktail-party"])
+def test_an_interruption_ends_the_factoring_and_the_audit(streamed, attack):
+    update, _ = client()
+    control = Control()
+    # Heard between the first layer and its first block: nothing of it is known yet.
+    control.listener = lambda progress: control.interrupt()
+    result = ga.audit(update, attack=attack, control=control, device="cpu")
+    assert result.status is ga.Status.BUDGET_EXHAUSTED
+    assert "gradient of layer 'fc1' was not factored to the end: interrupted." in result.cause
+    assert "withstands" in result.remedy
+    assert result.batch_size is None
+    assert result.search.hurried
+    assert [layer.reason.split()[0] for layer in result.layers] == ["The", "Not", "Not"]
+    assert exit_code(result.status, result.cause) is ExitCode.UNFINISHED
+
+
+def test_an_interruption_ends_the_search_for_the_batch_size(streamed):
+    update, _ = client()
+    control = Control()
+    control.interrupt()
+    model = mlp(90, [150, 60], 5, dtype=torch.float32, seed=2)
+    result = ga.audit(update, model=model, attack="dlg", control=control, device="cpu")
+    assert result.status is ga.Status.BUDGET_EXHAUSTED
+    assert result.cause == "The batch size was not read from the gradient's rank: interrupted."

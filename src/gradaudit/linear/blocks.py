@@ -13,6 +13,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from gradaudit.linear.stopping import Check, go_on
+
 # Entries of a block: 32 MiB in float64, a few hundred rows of most layers.
 BLOCK_ENTRIES = 1 << 22
 
@@ -49,13 +51,14 @@ class Lines:
 
 
 def row_blocks(
-    matrix: Float[Tensor, "m n"], place: torch.device | None = None
+    matrix: Float[Tensor, "m n"], place: torch.device | None = None, check: Check = go_on
 ) -> Iterator[tuple[slice, Float[Tensor, "k n"]]]:
     """Yield the matrix in float64, a few rows at a time.
 
     Args:
         matrix: Any floating-point type.
         place: Device of the blocks; the matrix's own by default.
+        check: Called between two blocks; what it raises ends the walk.
 
     Yields:
         Which rows, and these.
@@ -67,16 +70,21 @@ def row_blocks(
     rows, columns = matrix.shape
     step = max(1, BLOCK_ENTRIES // max(1, columns))
     for start in range(0, rows, step):
+        if start:
+            check()
         which = slice(start, min(start + step, rows))
         yield which, matrix[which].to(place or matrix.device, torch.float64)
 
 
-def measure_lines(matrix: Float[Tensor, "m n"], place: torch.device | None = None) -> Lines:
+def measure_lines(
+    matrix: Float[Tensor, "m n"], place: torch.device | None = None, check: Check = go_on
+) -> Lines:
     """Measure rows and columns in one pass.
 
     Args:
         matrix: Any floating-point type.
         place: Where to compute.
+        check: Called between two blocks.
 
     Example:
         >>> measure_lines(torch.tensor([[3.0, 4.0], [0.0, 0.0]])).row_energies.tolist()
@@ -87,7 +95,7 @@ def measure_lines(matrix: Float[Tensor, "m n"], place: torch.device | None = Non
     row_energies, live_rows = like.new_zeros(rows), like.new_zeros(rows, dtype=torch.bool)
     column_energies, column_sums = like.new_zeros(columns), like.new_zeros(columns)
     live_columns, largest = like.new_zeros(columns, dtype=torch.bool), like
-    for which, block in row_blocks(matrix, place):
+    for which, block in row_blocks(matrix, place, check):
         column_sums += block.sum(0)
         live = block != 0
         live_rows[which] = live.any(1)
@@ -102,8 +110,10 @@ def measure_lines(matrix: Float[Tensor, "m n"], place: torch.device | None = Non
     )
 
 
-def times(matrix: Float[Tensor, "m n"], right: Float[Tensor, "n ..."]) -> Float[Tensor, "m ..."]:
-    """The product in float64, on the device of the second factor.
+def times(
+    matrix: Float[Tensor, "m n"], right: Float[Tensor, "n ..."], check: Check = go_on
+) -> Float[Tensor, "m ..."]:
+    """The product in float64, on the device of the second factor; checked between blocks.
 
     Example:
         >>> times(torch.ones(2, 3), torch.ones(3).double()).tolist()
@@ -112,7 +122,7 @@ def times(matrix: Float[Tensor, "m n"], right: Float[Tensor, "n ..."]) -> Float[
     if is_ready(matrix, right):
         return matrix @ right
     product = right.new_empty(len(matrix), *right.shape[1:])
-    for which, block in row_blocks(matrix, right.device):
+    for which, block in row_blocks(matrix, right.device, check):
         product[which] = block @ right
     return product
 
@@ -128,9 +138,9 @@ def applied(matrix: Float[Tensor, "m n"], records: Float[Tensor, "b n"]) -> Floa
 
 
 def transposed_times(
-    matrix: Float[Tensor, "m n"], right: Float[Tensor, "m k"]
+    matrix: Float[Tensor, "m n"], right: Float[Tensor, "m k"], check: Check = go_on
 ) -> Float[Tensor, "n k"]:
-    """The product with the transposed matrix in float64, on the second factor's device.
+    """The same with the transposed matrix.
 
     Example:
         >>> transposed_times(torch.ones(2, 3), torch.ones(2, 1).double()).tolist()
@@ -139,7 +149,7 @@ def transposed_times(
     if is_ready(matrix, right):
         return matrix.T @ right
     product = right.new_zeros(matrix.shape[1], right.shape[1])
-    for which, block in row_blocks(matrix, right.device):
+    for which, block in row_blocks(matrix, right.device, check):
         product.addmm_(block.T, right[which])
     return product
 

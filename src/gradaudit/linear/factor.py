@@ -13,6 +13,7 @@ from gradaudit.linear.blocks import Lines, measure_lines
 from gradaudit.linear.noise import effective_dtype, is_independent, line_noise
 from gradaudit.linear.range_finder import Decomposition, decompose
 from gradaudit.linear.remainder import Remainder
+from gradaudit.linear.stopping import Check, go_on
 from gradaudit.linear.tolerances import FLOAT64_EPS, GAP_RATIO, rounding_floor
 
 # A gap above rounding is believed, whatever lies below it, from here on: records that differ by
@@ -73,6 +74,7 @@ def factor_gradient(
     output_layer: bool = False,
     weight: Float[Tensor, "m n"] | None = None,
     memory: int | None = None,
+    check: Check = go_on,
 ) -> Factors:
     """Factor a weight gradient and decide its numerical rank.
 
@@ -88,6 +90,8 @@ def factor_gradient(
             decides nothing, but spares a large one the full decomposition of that rounding.
         memory: Bytes that may be taken beside the gradient. One whose copies would take more is
             worked on in blocks; by default, one of more than 2**26 entries.
+        check: Called between blocks of work, such as `gradaudit.budget.Control.check`; what it
+            raises ends the work.
 
     Returns:
         The factors at the decided rank.
@@ -106,7 +110,7 @@ def factor_gradient(
     """
     streamed = is_streamed(gradient, memory)
     matrix = gradient if streamed else gradient.to(generator.device, torch.float64)
-    lines = measure_lines(matrix, generator.device)
+    lines = measure_lines(matrix, generator.device, check)
     limit = _largest_possible_rank(lines, output_layer)
     if limit == 0 or lines.largest < SMALLEST_ENTRY:
         return _empty(lines, streamed)
@@ -117,16 +121,18 @@ def factor_gradient(
         lines.largest_column,
         rounding_of_weights(weight),
     )
-    found = decompose(matrix, floor_of.least, generator, streamed=streamed, memory=memory)
+    found = decompose(
+        matrix, floor_of.least, generator, streamed=streamed, memory=memory, check=check
+    )
     floor = max(floor_of(float(found.values[0])), found.lost)
     decision = _decide(found.values, floor, limit)
-    (left, kept, right), rest = _split(matrix, found, decision)
+    (left, kept, right), rest = _split(matrix, found, decision, check)
     doubtful = decision.has_gap and decision.threshold > floor
     if doubtful and (decision.ratio or 0.0) < BELIEVED_GAP:
         rank = decision.rank
         if not is_independent(lines, rest, rank):
             decision = _decide(found.values, floor, limit, noise=False)
-            (left, kept, right), rest = _split(matrix, found, decision)
+            (left, kept, right), rest = _split(matrix, found, decision, check)
     spectrum = Spectrum(
         singular_values=tuple(found.values[:REPORTED_VALUES].tolist()),
         numerical_rank=decision.rank,
@@ -179,14 +185,14 @@ def _largest_possible_rank(lines: Lines, output_layer: bool) -> int:
 
 
 def _split(
-    matrix: Tensor, found: Decomposition, decision: _Decision
+    matrix: Tensor, found: Decomposition, decision: _Decision, check: Check
 ) -> tuple[tuple[Tensor, Tensor, Tensor], Remainder]:
     """The leading factors and what they leave."""
     rank = decision.rank
     if found.lost and not decision.has_gap:
         rank = min(rank, KEPT_WITHOUT_GAP)
     left, values, right = found.leading(rank)
-    return (left, values, right), Remainder(matrix, left * values, right.T)
+    return (left, values, right), Remainder(matrix, left * values, right.T, check=check)
 
 
 def _lost(found: Decomposition) -> str:

@@ -13,6 +13,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from gradaudit.linear.blocks import BLOCK_ENTRIES, is_ready, row_blocks, times, transposed_times
+from gradaudit.linear.stopping import Check, T, go_on, waiting
 from gradaudit.linear.tolerances import FLOAT64_EPS
 from gradaudit.memory import check_memory
 
@@ -53,6 +54,7 @@ def decompose(
     *,
     streamed: bool,
     memory: int | None = None,
+    check: Check = go_on,
 ) -> Decomposition:
     """Find the singular values that stand above a floor, and those just below it.
 
@@ -62,6 +64,8 @@ def decompose(
         generator: For the range finder; computations are on its device.
         streamed: Whether no copy of the matrix may be made.
         memory: Bytes that may be taken beside a streamed matrix; None for what is available.
+        check: Called between blocks of work, and during decompositions that take long; what it
+            raises ends the work.
 
     Raises:
         InputError: A streamed matrix needs more.
@@ -73,15 +77,15 @@ def decompose(
         >>> [round(value, 9) for value in found.values.tolist()]
         [3.0, 2.0, 0.0]
     """
-    if streamed or min(matrix.shape) > FULL_SVD_SIDE:
-        found = _sketched(matrix, floor_of, generator, _Room(matrix, streamed, memory))
+    large, room = min(matrix.shape) > FULL_SVD_SIDE, _Room(matrix, streamed, memory)
+    if streamed or large:
+        found = _sketched(matrix, floor_of, generator, room, check)
         if found is not None:
             return found
-    if streamed and min(matrix.shape) <= FULL_SVD_SIDE:
-        return _by_triangles(matrix, generator.device, _Room(matrix, streamed, memory))
     if streamed:
-        return _by_gram_matrix(matrix, generator.device, _Room(matrix, streamed, memory))
-    return _known(*_svd(matrix))
+        by = _by_gram_matrix if large else _by_triangles
+        return by(matrix, generator.device, room, check)
+    return _known(*_svd(matrix, check))
 
 
 def sketch_bytes(shape: tuple[int, int], size: int) -> int:
@@ -102,9 +106,21 @@ def _known(left: Tensor, values: Tensor, right: Tensor) -> Decomposition:
     return Decomposition(values, 0.0, lambda k: (left[:, :k], values[:k], right[:, :k]))
 
 
-def _svd(matrix: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    left, values, right = torch.linalg.svd(matrix, full_matrices=False)
+def _svd(matrix: Tensor, check: Check) -> tuple[Tensor, Tensor, Tensor]:
+    left, values, right = _waiting(
+        lambda: torch.linalg.svd(matrix, full_matrices=False), check, matrix
+    )
     return left, values, right.T
+
+
+def _basis(vectors: Tensor, check: Check) -> tuple[Tensor, Tensor]:
+    """Q and R."""
+    return _waiting(lambda: torch.linalg.qr(vectors), check, vectors)
+
+
+def _waiting(work: Callable[[], T], check: Check, matrix: Tensor) -> T:
+    """Ask meanwhile whether to go on, unless it takes no time worth it."""
+    return work() if min(matrix.shape) <= FULL_SVD_SIDE else waiting(work, check, matrix)
 
 
 @dataclass(frozen=True)
@@ -123,7 +139,11 @@ class _Room:
 
 
 def _sketched(
-    matrix: Tensor, floor_of: Callable[[float], float], generator: torch.Generator, room: _Room
+    matrix: Tensor,
+    floor_of: Callable[[float], float],
+    generator: torch.Generator,
+    room: _Room,
+    check: Check,
 ) -> Decomposition | None:
     """SVD by a range finder whose size doubles until the gradient is exhausted to rounding.
 
@@ -145,15 +165,17 @@ def _sketched(
             dtype=torch.float64,
             device=place,
         )
-        sketch = torch.cat([sketch, times(matrix, test)], dim=1)
+        check()
+        sketch = torch.cat([sketch, times(matrix, test, check)], dim=1)
         del test
-        basis, triangle = torch.linalg.qr(sketch)
-        turned, rough, _ = torch.linalg.svd(triangle)
+        check()
+        basis, triangle = _basis(sketch, check)
+        turned, rough, _ = _svd(triangle, check)
         rough = rough / size**0.5
         seen = int((rough > ROUGH_FLOORS * floor_of(float(rough[0]))).sum())
         if seen + OVERSAMPLING <= size or 2 * size > side:
             kept = min(seen + 2 * OVERSAMPLING, size)
-            found = _straightened(matrix, basis @ turned[:, :kept])
+            found = _straightened(matrix, basis @ turned[:, :kept], check)
             tail = found.values[kept - OVERSAMPLING :]
             if bool((tail <= floor_of(float(found.values[0]))).all()):
                 return found
@@ -161,19 +183,25 @@ def _sketched(
     return None
 
 
-def _straightened(matrix: Tensor, vectors: Tensor) -> Decomposition:
+def _straightened(matrix: Tensor, vectors: Tensor, check: Check) -> Decomposition:
     """The SVD within a span that a second pass straightens where it was seen weakly."""
-    return _within(matrix, torch.linalg.qr(times(matrix, transposed_times(matrix, vectors))).Q)
+    images = transposed_times(matrix, vectors, check)
+    check()
+    images = times(matrix, images, check)
+    check()
+    return _within(matrix, _basis(images, check)[0], check)
 
 
-def _within(matrix: Tensor, basis: Tensor) -> Decomposition:
+def _within(matrix: Tensor, basis: Tensor, check: Check) -> Decomposition:
     """The SVD within the span of an orthonormal basis."""
-    inside = basis.T @ matrix if is_ready(matrix, basis) else transposed_times(matrix, basis).T
-    inner, values, right = _svd(inside)
+    ready = is_ready(matrix, basis)
+    inside = basis.T @ matrix if ready else transposed_times(matrix, basis, check).T
+    check()
+    inner, values, right = _svd(inside, check)
     return _known(basis @ inner, values, right)
 
 
-def _by_triangles(matrix: Tensor, place: torch.device, room: _Room) -> Decomposition:
+def _by_triangles(matrix: Tensor, place: torch.device, room: _Room, check: Check) -> Decomposition:
     """All singular values from one triangle, into which the gradient's blocks are folded by QR.
 
     As exact as the SVD of the whole, for gradients of few rows or few columns.
@@ -184,19 +212,22 @@ def _by_triangles(matrix: Tensor, place: torch.device, room: _Room) -> Decomposi
     triangle = torch.zeros(0, side, dtype=torch.float64, device=place)
     parts = torch.split(matrix, max(1, BLOCK_ENTRIES // side), dim=1 if wide else 0)
     for part in parts:
+        check()
         block = part.to(place, torch.float64)
         stacked = torch.cat([triangle, block.T if wide else block])
         triangle = torch.linalg.qr(stacked, mode="r").R
-    _, values, vectors = _svd(triangle)
+    _, values, vectors = _svd(triangle, check)
 
     def leading(rank: int) -> tuple[Tensor, Tensor, Tensor]:
-        basis = vectors if wide else torch.linalg.qr(times(matrix, vectors)).Q
-        return _within(matrix, basis[:, :rank].contiguous()).leading(rank)
+        basis = vectors if wide else _basis(times(matrix, vectors, check), check)[0]
+        return _within(matrix, basis[:, :rank].contiguous(), check).leading(rank)
 
     return Decomposition(values, 0.0, leading)
 
 
-def _by_gram_matrix(matrix: Tensor, place: torch.device, room: _Room) -> Decomposition:
+def _by_gram_matrix(
+    matrix: Tensor, place: torch.device, room: _Room, check: Check
+) -> Decomposition:
     """All singular values as roots of the eigenvalues of G G^T or G^T G, the smaller of the two.
 
     Values below a root of float64's rounding are lost. Vectors are straightened by a second pass.
@@ -208,19 +239,20 @@ def _by_gram_matrix(matrix: Tensor, place: torch.device, room: _Room) -> Decompo
     gram = torch.zeros(side, side, dtype=torch.float64, device=place)
     if wide:
         for block in torch.split(matrix, max(1, BLOCK_ENTRIES // side), dim=1):
+            check()
             part = block.to(place, torch.float64)
             gram.addmm_(part, part.T)
     else:
-        for _, part in row_blocks(matrix, place):
+        for _, part in row_blocks(matrix, place, check):
             gram.addmm_(part.T, part)
-    squares, vectors = torch.linalg.eigh(gram)
+    squares, vectors = _waiting(lambda: torch.linalg.eigh(gram), check, gram)
     values = squares.flip(0).clamp(min=0).sqrt()
 
     def leading(rank: int) -> tuple[Tensor, Tensor, Tensor]:
         kept = min(rank + OVERSAMPLING, side)
         room.check(sketch_bytes(shape, kept), f"a basis of {kept}")
         start = vectors[:, side - kept :].flip(1)
-        start = start if wide else times(matrix, start.contiguous())
-        return _straightened(matrix, start.contiguous()).leading(rank)
+        start = start if wide else times(matrix, start.contiguous(), check)
+        return _straightened(matrix, start.contiguous(), check).leading(rank)
 
     return Decomposition(values, GRAM_ROUNDINGS * FLOAT64_EPS**0.5 * float(values[0]), leading)

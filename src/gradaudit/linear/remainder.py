@@ -11,6 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from gradaudit.linear.blocks import row_blocks
+from gradaudit.linear.stopping import Check, go_on, waiting
 
 # Up to so many entries (half a gibibyte) a remainder of a float64 matrix is formed for its norm.
 FORMED_ENTRIES = 1 << 26
@@ -29,6 +30,7 @@ class Remainder:
         right: B, in float64.
         row_scale: r; ones by default.
         column_scale: c; ones by default.
+        check: Called between blocks; what it raises ends the work.
 
     Example:
         >>> ones = torch.ones(3, 1, dtype=torch.float64)
@@ -42,6 +44,7 @@ class Remainder:
     right: Float[Tensor, "k n"]
     row_scale: Float[Tensor, " m"] | None = None
     column_scale: Float[Tensor, " n"] | None = None
+    check: Check = go_on
 
     @classmethod
     def formed(cls, matrix: Float[Tensor, "m n"]) -> Remainder:
@@ -80,7 +83,7 @@ class Remainder:
 
     def blocks(self) -> Iterator[tuple[slice, Float[Tensor, "k n"]]]:
         """Yield it a few rows at a time, each block a new tensor."""
-        for which, block in row_blocks(self.matrix, self.left.device):
+        for which, block in row_blocks(self.matrix, self.left.device, self.check):
             part = torch.addmm(block, self.left[which], self.right, alpha=-1.0)
             if self.row_scale is not None:
                 part *= self.row_scale[which, None]
@@ -100,7 +103,8 @@ class Remainder:
         """The largest singular value; of a large matrix from below, by subspace iteration."""
         if self.matrix.dtype == torch.float64 and self.matrix.numel() <= FORMED_ENTRIES:
             formed = torch.cat([block for _, block in self.blocks()])
-            return float(torch.linalg.matrix_norm(formed, ord=2))
+            norm = waiting(lambda: torch.linalg.matrix_norm(formed, ord=2), self.check, formed)
+            return float(norm)
         count = min(POWER_VECTORS, *self.shape)
         generator = torch.Generator().manual_seed(0)
         start = torch.randn(
@@ -121,7 +125,7 @@ class Remainder:
             vectors = self.column_scale[:, None] * vectors
         inner = self.right @ vectors
         product, back = torch.zeros_like(vectors), torch.zeros_like(inner)
-        for which, block in row_blocks(self.matrix, self.left.device):
+        for which, block in row_blocks(self.matrix, self.left.device, self.check):
             image = block @ vectors - self.left[which] @ inner
             if self.row_scale is not None:
                 image *= self.row_scale[which, None].square()
