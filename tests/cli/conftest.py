@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import subprocess
 import sys
@@ -16,6 +17,8 @@ from gradaudit.cli.program import program
 
 Run = Callable[..., Result]
 Spawn = Callable[..., "subprocess.CompletedProcess[str]"]
+# Before click 8.2, stderr was kept apart only if that was asked for.
+APART = {"mix_stderr": False} if "mix_stderr" in inspect.signature(CliRunner).parameters else {}
 
 
 @pytest.fixture
@@ -23,7 +26,7 @@ def run() -> Run:
     """Run in this process; nothing but `SystemExit` may come out of the program."""
 
     def call(*words: object, env: dict[str, str] | None = None) -> Result:
-        result = CliRunner().invoke(program, [str(word) for word in words], env=env)
+        result = CliRunner(**APART).invoke(program, [str(word) for word in words], env=env)
         assert result.exception is None or isinstance(result.exception, SystemExit), result
         assert "Traceback" not in result.output
         return result
