@@ -11,6 +11,7 @@ from gradaudit.linear.approximate import Approximation
 from gradaudit.linear.disaggregate import Batch
 from gradaudit.linear.invert import NOTHING_LEFT, Inversion
 from gradaudit.outcome import Outcome, describe
+from gradaudit.theory import expected_submatrices
 from outcome.material import outcome
 
 STOPPED = "the time budget of 5 seconds is used up"
@@ -113,3 +114,15 @@ def test_more_certified_ranks_higher():
     ranks = [made.rank() for made in order]
     assert ranks == sorted(set(ranks))
     assert Outcome(Status.NOT_APPLICABLE, "", "").rank() < ranks[0]
+
+
+@pytest.mark.parametrize(("times", "more"), [(1.0, True), (99.0, True), (101.0, False)])
+def test_more_time_is_not_advised_where_sampling_was_in_vain(times, more):
+    tried = times * expected_submatrices(3)
+    sample = case(3)
+    inversion = Inversion(None, 1, None, STOPPED, {"submatrices": tried})
+    made = describe(sample.problem, "input", inversion, None, ("spear",))
+    assert made.status is Status.BUDGET_EXHAUSTED
+    assert ("Allow a larger budget" in made.remedy) is more
+    assert ("zeros that a ReLU gives" in made.remedy) is not more
+    assert "not show" in made.remedy

@@ -13,6 +13,8 @@ from gradaudit.linear.problem import Problem
 from gradaudit.outcome.outcome import Outcome
 from gradaudit.theory import expected_submatrices
 
+# From so many times the submatrices that theory expects on, more of them are of no use.
+IN_VAIN = 100.0
 _MEANS = {
     "halfspace": "the half-space search, which uses the weights too",
     "peeling": "peeling from neurons that a single record fires",
@@ -156,7 +158,7 @@ def _status(
             Status.PARTIAL,
             f"Proven: {recovered} of {size} {what} of layer {problem.layer.name!r}; "
             f"{_why_not_more(problem, inversion)}{_merged(verdict)}",
-            f"Treat the update as leaked. {_of_the_rest(inversion)}",
+            f"Treat the update as leaked. {_of_the_rest(problem, inversion)}",
         )
     if _cut_short(inversion):
         return (
@@ -202,8 +204,10 @@ def _cut_short(inversion: Inversion) -> bool:
     return inversion.stopped not in ("", NOTHING_LEFT)
 
 
-def _of_the_rest(inversion: Inversion) -> str:
+def _of_the_rest(problem: Problem, inversion: Inversion) -> str:
     """Whether more time may recover what is missing of a part."""
+    if _in_vain(problem, inversion):
+        return f"{_absent(problem, inversion)} Another attack may recover the rest."
     if _cut_short(inversion):
         return "A larger budget may recover the rest."
     if inversion.batch is None:
@@ -235,6 +239,11 @@ def _why_not_more(problem: Problem, inversion: Inversion) -> str:
 
 
 def _more_time(problem: Problem, inversion: Inversion) -> str:
+    if _in_vain(problem, inversion):
+        return (
+            f"{_absent(problem, inversion)} Audit another layer, or the update before anything was "
+            "done to it. This does not show that other attacks fail."
+        )
     said = ""
     if "submatrices" in inversion.counters:
         said = (
@@ -245,4 +254,22 @@ def _more_time(problem: Problem, inversion: Inversion) -> str:
     return (
         f"Allow a larger budget{said}. An unfinished search does not show that the update "
         "withstands it."
+    )
+
+
+def _in_vain(problem: Problem, inversion: Inversion) -> bool:
+    """Whether sampling has tried so much that the zeros it looks for cannot be there."""
+    tried = inversion.counters.get("submatrices", 0.0)
+    wanted = expected_submatrices(problem.batch_size)
+    return inversion.batch is None and tried >= IN_VAIN * wanted
+
+
+def _absent(problem: Problem, inversion: Inversion) -> str:
+    size = problem.batch_size
+    tried, wanted = inversion.counters["submatrices"], expected_submatrices(size)
+    return (
+        f"A larger budget is of little use: for {size} records sampling is expected to need "
+        f"{wanted:,.0f} submatrices, and {tried / wanted:,.0f} times as many were "
+        "tried. The zeros that a ReLU gives half of all entries are not there: the layer has "
+        "another activation, or entries were altered, and the rank need not be the batch size."
     )
