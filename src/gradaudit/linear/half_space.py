@@ -6,12 +6,12 @@ import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from scipy.optimize import linprog
-from scipy.stats import poisson
 from torch import Tensor
 
 from gradaudit.linear.drift import settled
 from gradaudit.linear.logistic import newton_step
 from gradaudit.linear.problem import Problem, Setting
+from gradaudit.theory.counts import poisson_allowed
 
 # The linear program's own feasibility tolerance is 1e-7; a margin (of unit rows, with coefficients
 # of at most 1) must exceed it to mean anything.
@@ -83,7 +83,7 @@ def _hidden(
     scale = values[active].square().mean().sqrt() if bool(active.any()) else values.new_ones(())
     # A Gaussian's density at zero; twice, since the small ones are missing from the scale.
     expected = 2 * 0.8 * float((tolerance[active] / scale).sum())
-    return int(poisson.isf(TINY_RATE, expected)) if expected > 0 else 0
+    return int(poisson_allowed(TINY_RATE, expected)[0])
 
 
 def separable(

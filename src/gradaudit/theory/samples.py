@@ -9,10 +9,10 @@ import math
 from typing import Literal, get_args
 
 import numpy as np
-from scipy.special import gammaln, logsumexp
-from scipy.stats import binom, norm
+from scipy.special import gammaln, logsumexp, ndtri
 
 from gradaudit.errors import InputError
+from gradaudit.theory.counts import log_heads
 from gradaudit.theory.spear import SINGULARITY_BASE, log_hit_probability
 
 Bound = Literal["upper", "approximate"]
@@ -69,7 +69,7 @@ def submatrices_for_success(
         return 1.0
     log_rate = log_hit_probability(batch_size)
     hits = batch_size * math.log(2 * batch_size / left)
-    deviation = float(norm.isf(left / 2)) * math.sqrt(-math.expm1(log_rate))
+    deviation = -float(ndtri(left / 2)) * math.sqrt(-math.expm1(log_rate))
     root = (deviation + math.sqrt(deviation**2 + 4 * hits)) / 2
     log_samples = 2 * math.log(root) - log_rate
     return math.exp(log_samples) if log_samples < LARGEST_EXPONENT else math.inf
@@ -130,7 +130,7 @@ def _missed(rows: int, width: int, base: float) -> float:
     enough = zeros[zeros >= rows]
     submatrices = gammaln(enough + 1) - gammaln(rows + 1) - gammaln(enough - rows + 1)
     exponent = rows * np.exp(np.minimum(submatrices, LARGEST_EXPONENT - math.log(rows)))
-    terms = binom.logpmf(zeros, width, 0.5)
+    terms = log_heads(zeros, width)
     terms[zeros >= rows] += math.log(base) * exponent
     return min(1.0, math.exp(float(logsumexp(terms))))
 

@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 from scipy.special import logsumexp
-from scipy.stats import binom
 
 from gradaudit.errors import InputError
+from gradaudit.theory.counts import log_heads
 
 
 def log10_separable_by_chance(points: int, dimension: int, positive: int | None = None) -> float:
@@ -44,9 +44,9 @@ def log10_separable_by_chance(points: int, dimension: int, positive: int | None 
     if points <= dimension:
         return 0.0
     # SciPy's logcdf is the logarithm of a sum that underflows; that of the terms does not.
-    terms = binom.logpmf(np.arange(dimension), points - 1, 0.5)
+    terms = log_heads(np.arange(dimension), points - 1)
     fraction = float(logsumexp(terms))
     if positive is not None:
         # From a fraction of all colourings to one of those with k of one colour.
-        fraction -= float(binom.logpmf(positive, points, 0.5))
+        fraction -= float(log_heads(positive, points))
     return min(fraction / math.log(10), 0.0)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from typing import Literal, get_args
 
-from scipy.stats import binom
-
 from gradaudit.errors import InputError
+from gradaudit.theory.counts import binomial_at_most, binomial_quantile
 
 # Tao and Vu's base in the lower bound on a random 0/1 matrix being non-singular (Lemma 5.1).
 SINGULARITY_BASE = 0.939
@@ -176,7 +175,7 @@ def false_rejection_rate(width: int, threshold: float) -> float:
     if not 0 <= threshold <= 1:
         raise InputError("threshold", repr(threshold), "a fraction from 0 to 1")
     # A threshold of k / m means k, also where the quotient was rounded down.
-    return float(binom.cdf(math.floor(width * threshold * (1 + 1e-12)), width, 0.5))
+    return binomial_at_most(math.floor(width * threshold * (1 + 1e-12)), width)
 
 
 def sparsity_threshold(width: int, false_rejection: float = 1e-5) -> float:
@@ -200,8 +199,8 @@ def sparsity_threshold(width: int, false_rejection: float = 1e-5) -> float:
     _check_positive("width", width)
     if not 0 < false_rejection < 1:
         raise InputError("false_rejection", repr(false_rejection), "between 0 and 1")
-    # ppf(p) is the smallest k with P[X <= k] >= p, so that P[X < ppf(p)] < p.
-    return float(binom.ppf(false_rejection, width, 0.5)) / width
+    # The smallest k with P[X <= k] >= p, so that P[X < k] < p.
+    return binomial_quantile(false_rejection, width) / width
 
 
 def _check_positive(name: str, value: int) -> None:
