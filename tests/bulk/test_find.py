@@ -75,6 +75,9 @@ def test_a_manifest_says_more_than_the_options(captures, tmp_path):
     (captures / "m.csv").write_text("update,momentum\na.safetensors,2\n")
     with pytest.raises(InputError, match=r"a\.safetensors: momentum: found 2"):
         find([captures / "m.csv"], Reading(), tmp_path / "out")
+    (captures / "m.csv").write_text("update,momentum,noise\na.safetensors,2,\nno.pt,,-1\n")
+    with pytest.raises(InputError, match=r"2 faults \(a\.safetensors: momentum.* no\.pt: noise"):
+        find([captures / "m.csv"], Reading(), tmp_path / "out")
 
 
 def test_the_weights_of_all_are_no_update(captures, tmp_path):

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from gradaudit.bulk.faults import Faults
 from gradaudit.bulk.job import Job
 from gradaudit.bulk.manifest import read_manifest
 from gradaudit.bulk.naming import stems
@@ -94,8 +95,14 @@ def find(words: Sequence[str | os.PathLike[str]], reading: Reading, out: Path) -
         shown = ", ".join(repr(str(word)) for word in words[:3])
         raise InputError("UPDATE", f"no file in {shown}", "captured updates")
     named = zip(chosen, stems(place.name for place in chosen), strict=True)
-    jobs = tuple(_job(place, stem, reading) for place, stem in named)
-    return Found(jobs, tuple(sorted(others, key=lambda row: row.name)))
+    jobs, faults = [], Faults("manifest")
+    for place, stem in named:
+        try:
+            jobs.append(_job(place, stem, reading))
+        except InputError as fault:
+            faults.add(fault)
+    faults.refuse()
+    return Found(tuple(jobs), tuple(sorted(others, key=lambda row: row.name)))
 
 
 def _job(place: _Place, stem: str, reading: Reading) -> Job:

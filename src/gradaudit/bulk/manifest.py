@@ -11,10 +11,13 @@ from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from gradaudit.bulk.faults import Faults
 from gradaudit.errors import InputError
 from gradaudit.tensorfile import check_file
 
 MAX_BYTES = 64 * 2**20
+# Names of unknown columns that are told.
+MOST_COLUMNS = 5
 _FILES = ("update", "weights")
 _TEXTS = ("contains", "optimizer")
 _WHOLE = ("local_epochs", "local_batch_size", "local_records")
@@ -25,8 +28,9 @@ COLUMNS = (*_FILES, *_TEXTS, *_WHOLE, *_REAL)
 def read_manifest(path: Path) -> list[tuple[str, dict[str, Any]]]:
     r"""Read a manifest: JSON, a list of objects; or CSV, with names in its first line.
 
-    Its columns are those of `COLUMNS`, of which only ``update`` is needed; nothing is said by an
-    empty cell, null or a missing key. Paths start at the manifest's folder and stay below it: a
+    CSV is separated by commas or, as spreadsheets of many countries write it, by semicolons. Its
+    columns are those of `COLUMNS`, of which only ``update`` is needed; nothing is said by an empty
+    cell, null or a missing key. Paths start at the manifest's folder and stay below it: a
     manifest may come with the captures, from somebody else.
 
     Args:
@@ -37,8 +41,8 @@ def read_manifest(path: Path) -> list[tuple[str, dict[str, Any]]]:
         where paths are complete.
 
     Raises:
-        InputError: It is no manifest, has an unknown column, or a value that is not one; says
-            where.
+        InputError: It is no manifest, or has unknown columns or values that are none; says of
+            all of them where.
 
     Example:
         >>> import tempfile
@@ -57,46 +61,59 @@ def read_manifest(path: Path) -> list[tuple[str, dict[str, Any]]]:
         raise InputError(str(path), error.strerror or str(error), "a readable file") from error
     except UnicodeDecodeError as error:
         raise InputError(where, "text that is not UTF-8", "UTF-8") from error
-    rows = list(_csv(text, where) if path.suffix.lower() == ".csv" else _json(text, where))
-    if not rows:
-        raise InputError(where, "no row", "one for each update")
-    read = [_row(path.parent, row, f"{where}, {place}") for place, row in rows]
-    seen: set[str] = set()
-    for (place, _), (update, _) in zip(rows, read, strict=True):
-        if update in seen:
-            raise InputError(f"{where}, {place}", f"{update!r:.80} again", "each update once")
-        seen.add(update)
-    return read
+    faults = Faults(where)
+    kind = _csv if path.suffix.lower() == ".csv" else _json
+    read: dict[str, dict[str, Any]] = {}
+    empty = True
+    for place, row in kind(text, where, faults):
+        empty = False
+        try:
+            update, known = _row(path.parent, row, f"{where}, {place}", faults)
+            if update in read:
+                raise InputError(f"{where}, {place}", f"{update!r:.80} again", "each update once")
+        except InputError as fault:
+            faults.add(fault)
+        else:
+            if update is not None:
+                read[update] = known
+    if empty and not faults:
+        faults.add(InputError(where, "no row", "one for each update"))
+    faults.refuse()
+    return list(read.items())
 
 
-def _csv(text: str, where: str) -> Iterable[tuple[str, dict[str, Any]]]:
-    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+def _csv(text: str, where: str, faults: Faults) -> Iterable[tuple[str, dict[str, Any]]]:
+    first = text.partition("\n")[0]
+    delimiter = ";" if ";" in first and "," not in first else ","
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True, delimiter=delimiter)
     try:
         columns = [name.strip() for name in next(reader, [])]
-        _check_columns(columns, where)
+        _check_columns(columns, where, faults)
+        if "update" not in columns:
+            wanted = "one with the path of each file"
+            faults.add(InputError(where, "no column 'update'", wanted, "name the columns first"))
+            return
         for cells in reader:
             if not any(cell.strip() for cell in cells):
                 continue
             place = f"line {reader.line_num}"
             if len(cells) != len(columns):
-                raise InputError(
-                    f"{where}, {place}", f"{len(cells)} cells", f"{len(columns)}, one a column"
-                )
+                expected = f"{len(columns)}, one a column"
+                faults.add(InputError(f"{where}, {place}", f"{len(cells)} cells", expected))
+                continue
             given = zip(columns, (cell.strip() for cell in cells), strict=True)
             yield place, {name: _parsed(name, cell) for name, cell in given if cell}
     except csv.Error as error:
-        raise InputError(f"{where}, line {reader.line_num}", str(error), "CSV") from error
+        faults.add(InputError(f"{where}, line {reader.line_num}", str(error), "CSV"))
 
 
-def _json(text: str, where: str) -> Iterable[tuple[str, dict[str, Any]]]:
+def _json(text: str, where: str, faults: Faults) -> Iterable[tuple[str, dict[str, Any]]]:
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        _check_columns([name for name, _ in pairs], where)
+        _check_columns([name for name, _ in pairs], where, faults)
         return dict(pairs)
 
     try:
         value = json.loads(text, object_pairs_hook=once)
-    except InputError:
-        raise
     # A RecursionError is what deep nesting gives.
     except (ValueError, RecursionError) as error:
         raise InputError(where, f"no readable JSON ({error})", "a list of objects") from error
@@ -106,14 +123,17 @@ def _json(text: str, where: str) -> Iterable[tuple[str, dict[str, Any]]]:
         yield f"row {number}", {name: v for name, v in row.items() if v is not None}
 
 
-def _check_columns(names: list[str], where: str) -> None:
-    unknown = [name for name in names if name not in COLUMNS]
-    if unknown or len(set(names)) != len(names):
-        twice = [name for name in names if names.count(name) > 1]
-        found = f"the unknown column {unknown[0]!r:.80}" if unknown else f"{twice[0]!r} twice"
-        raise InputError(
-            where, found, "columns " + ", ".join(COLUMNS), "give the rest as options for all"
-        )
+def _check_columns(names: list[str], where: str, faults: Faults) -> None:
+    unknown = [name for name in dict.fromkeys(names) if name not in COLUMNS]
+    twice = [name for name in dict.fromkeys(names) if name in COLUMNS and names.count(name) > 1]
+    found = [f"the unknown column {name!r:.60}" for name in unknown[:MOST_COLUMNS]]
+    found += [f"{name!r} twice" for name in twice]
+    if found:
+        if len(unknown) > MOST_COLUMNS:
+            found.append(f"{len(unknown) - MOST_COLUMNS:,} more")
+        expected = "columns of " + ", ".join(COLUMNS)
+        remedy = "give the rest as options for all"
+        faults.add(InputError(where, " and ".join(found), expected, remedy))
 
 
 def _parsed(name: str, cell: str) -> Any:
@@ -125,13 +145,23 @@ def _parsed(name: str, cell: str) -> Any:
         return cell
 
 
-def _row(folder: Path, row: dict[str, Any], where: str) -> tuple[str, dict[str, Any]]:
+def _row(
+    folder: Path, row: dict[str, Any], where: str, faults: Faults
+) -> tuple[str | None, dict[str, Any]]:
+    """The update's path, None if it is none, and what is said about it."""
+    known = {}
     for name, value in row.items():
-        _check(name, value, f"{where}: {name}")
+        # A column that is unknown is a fault of the file.
+        if name in COLUMNS:
+            try:
+                _check(name, value, f"{where}: {name}")
+            except InputError as fault:
+                faults.add(fault)
+            else:
+                known[name] = value
     if "update" not in row:
         raise InputError(where, "no update", "the path of its file")
-    known = dict(row)
-    update = str(PurePosixPath(known.pop("update")))
+    update = str(PurePosixPath(known.pop("update"))) if "update" in known else None
     for path in filter(None, (update, known.get("weights"))):
         inside = PurePosixPath(path)
         if inside.is_absolute() or ".." in inside.parts or "\0" in path:
