@@ -67,6 +67,21 @@ def test_what_is_finished_is_not_audited_again(captures, tmp_path):
     assert again(captures, out, again=True)[0] == NAMES
 
 
+def test_what_is_no_update_by_its_first_bytes_needs_no_worker(captures, tmp_path):
+    (captures / "notes.txt").write_text("words")
+    (captures / "cut.pt").write_bytes(b"GGUF")
+    todo, summary = again(captures, tmp_path / "out")
+    assert todo == NAMES
+    told = {row.name: (row.status, row.cause) for row in summary.rows if not row.audited}
+    assert {name: status for name, (status, _) in told.items()} == {
+        "cut.pt": "unreadable",
+        "notes.txt": "not_an_update",
+    }
+    # In the words of a worker, which would have found the same.
+    assert told["cut.pt"][1].startswith("Found a GGUF file, expected a safetensors")
+    assert again(captures, tmp_path / "out")[0] == []
+
+
 def test_another_setting_is_another_result(captures, tmp_path):
     out = tmp_path / "out"
     audit_many(captures, out)

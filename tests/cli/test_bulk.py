@@ -52,6 +52,33 @@ def test_a_folder(captures, tmp_path, run):
     assert run("audit", captures, "--out", out, "--json", "--quiet").stderr == ""
 
 
+def test_the_worst_leaks_are_named(tmp_path, run):
+    names = [f"{letter}.safetensors" for letter in "abcdefg"]
+    result = run("audit", capture(tmp_path / "captures", names), "--out", tmp_path / "out")
+    lines = [line for line in result.stdout.splitlines() if line.startswith("Leak: ")]
+    assert lines[0] == "Leak: a.safetensors: 1 of 1 records recovered"
+    assert len(lines) == 5
+    assert f"And 2 more, in {tmp_path / 'out' / 'summary.html'}." in result.stdout
+    quiet = run("audit", tmp_path / "captures", "--out", tmp_path / "out", "--quiet")
+    assert "Leak: " not in quiet.stdout
+
+
+def test_leaks_are_told_from_the_most_records_on(tmp_path, capsys):
+    from gradaudit.bulk import Row, Summary
+    from gradaudit.cli.bulk_run import _print_leaks
+    from gradaudit.cli.terminal import output
+
+    rows = (
+        Row("few", "partial", records_recovered=2, batch_size=9),
+        Row("none", "not_recovered", batch_size=9),
+        Row("many\x1b[2J", "recovered", records_recovered=9, batch_size=9),
+    )
+    _print_leaks(output(), Summary(rows), tmp_path)
+    first, second = capsys.readouterr().out.splitlines()
+    assert first == "Leak: many\\x1b[2J: 9 of 9 records recovered"
+    assert second == "Leak: few: 2 of 9 records recovered"
+
+
 def test_a_pattern_files_and_a_manifest(captures, tmp_path, run):
     (captures / "m.json").write_text('[{"update": "a.safetensors", "noise": 0}]')
     words = {

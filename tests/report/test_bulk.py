@@ -76,6 +76,18 @@ def test_the_page_says_what_came_of_each(tmp_path: Path):
     assert render_summary(Summary(rows)) == render_summary(Summary(rows))
 
 
+def test_names_are_broken_between_words_alone():
+    rows = (Row("round_1/client.2+a<b.pt", "unreadable"),)
+    assert ">round_<wbr>1/<wbr>client.<wbr>2+<wbr>a&lt;b.<wbr>pt<" in render_summary(Summary(rows))
+
+
+def test_what_is_no_update_is_counted():
+    rows = (Row("a", "not_an_update"), Row("b", "not_an_update"), Row("c", "recovered"))
+    page = render_summary(Summary(rows))
+    assert "<dt>Not an update</dt><dd><bdi>2</bdi></dd>" in page
+    assert "<dt>Updates</dt><dd><bdi>1</bdi></dd>" in page
+
+
 def test_an_empty_verdict_is_not_reassuring():
     page = render_summary(Summary((Row("b", "not_recovered"),)))
     assert "proves nothing about other attacks" in page

@@ -20,7 +20,7 @@ from gradaudit.bulk.reading import Reading
 from gradaudit.bulk.row import FAILED, NOT_DONE, Row
 from gradaudit.bulk.settings import AuditSettings
 from gradaudit.bulk.summary import Summary
-from gradaudit.bulk.work import audit_job
+from gradaudit.bulk.work import audit_job, refused_at_once
 from gradaudit.engine import Engine, InProcess, Unit
 from gradaudit.errors import InputError
 from gradaudit.tensorfile import check_place, sha256_of
@@ -146,7 +146,15 @@ class _Run:
 
     def audit_the_rest(self, engine: Engine) -> None:
         """Audit what is missing; each result is on the disk when its row is known."""
-        missing = {job.name: job for job in self._jobs if job.name not in self.rows}
+        missing = {}
+        for job in self._jobs:
+            if job.name in self.rows or self._control.interrupted:
+                continue
+            row = refused_at_once(job)
+            if row is None:
+                missing[job.name] = job
+            else:
+                self.rows[job.name] = row
         self._begun = len(missing)
         self._started = time.monotonic()
         settings, folder = self._settings, os.path.abspath(self._folder.path)

@@ -60,6 +60,22 @@ def audit_job(
     return row
 
 
+def refused_at_once(job: Job) -> Row | None:
+    """The row of a file whose first bytes show that it is none that can be read, or None.
+
+    It needs no worker, which takes seconds to start.
+
+    Args:
+        job: Which.
+    """
+    try:
+        sniff(job.path)
+    except InputError as error:
+        status = NOT_AN_UPDATE if job.come_across and _is_something_else(job) else UNREADABLE
+        return _refused(job, status, error)
+    return None
+
+
 def _refused(job: Job, status: str, error: GradauditError) -> Row:
     """A row that says why, and not where the auditor keeps the file."""
     if not isinstance(error, InputError):

@@ -22,7 +22,7 @@ from gradaudit.cli.progress import progress_display
 from gradaudit.cli.search import Manner
 from gradaudit.cli.signals import stop_on_signals
 from gradaudit.cli.terminal import output, say
-from gradaudit.engine import Engine, Unit, open_engine
+from gradaudit.engine import Engine, Unit, WhenNeeded, open_engine
 from gradaudit.errors import InputError, require
 from gradaudit.report.bulk import (
     pages,
@@ -32,8 +32,9 @@ from gradaudit.report.bulk import (
 )
 from gradaudit.report.text import count, duration, plain
 
-# More reasons than this are read in the summary.
+# More reasons, and more updates that leak, than this are read in the summary.
 MAX_REASONS = 10
+MAX_LEAKS = 5
 
 
 def audit_updates(
@@ -100,7 +101,7 @@ def audit_updates(
     control = Control(Budget(None, None))
     with (
         stop_on_signals(control),
-        open_engine(engine, workers, address) as place,
+        WhenNeeded(open_engine(engine, workers, address)) as place,
         progress_display(quiet=manner.quiet, machine=manner.machine) as display,
     ):
         control.listener = display
@@ -172,6 +173,7 @@ def _tell(summary: Summary, out: Path, manner: Manner) -> None:
     else:
         say(console, summary.sentence(), "bold red" if summary.leaks else "bold yellow")
     if not manner.quiet and not manner.machine:
+        _print_leaks(console, summary, out)
         _print_totals(console, summary)
     _print_reasons(summary, out)
     if not manner.quiet:
@@ -179,6 +181,19 @@ def _tell(summary: Summary, out: Path, manner: Manner) -> None:
             say(console, f"Ended early: {summary.ended}. The same command goes on with it.")
         for name in ("summary.html", "summary.csv", "summary.json"):
             say(console, f"Written: {out / name}", "dim")
+
+
+def _print_leaks(console: Console, summary: Summary, out: Path) -> None:
+    """Name the updates of which most records were recovered, and say where the others are."""
+    leaks = [row for row in summary.rows if row.leak_proven]
+    worst = sorted(leaks, key=lambda row: -row.records_recovered)[:MAX_LEAKS]
+    for row in worst:
+        of_all = "" if row.batch_size is None else f" of {row.batch_size:,}"
+        noun = "record" if row.records_recovered == 1 and not of_all else "records"
+        known = f"{row.records_recovered:,}{of_all} {noun} recovered"
+        say(console, f"Leak: {plain(row.name, 200)}: {known}", "red")
+    if len(leaks) > len(worst):
+        say(console, f"And {len(leaks) - len(worst):,} more, in {out / 'summary.html'}.")
 
 
 def _print_totals(console: Console, summary: Summary) -> None:

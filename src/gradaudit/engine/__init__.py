@@ -7,6 +7,7 @@ from gradaudit.engine.in_process import InProcess
 from gradaudit.engine.processes import Processes
 from gradaudit.engine.ray_cluster import Ray
 from gradaudit.engine.unit import Done, Unit
+from gradaudit.engine.when_needed import WhenNeeded
 
 __all__ = [
     "ENGINES",
@@ -17,6 +18,7 @@ __all__ = [
     "Processes",
     "Ray",
     "Unit",
+    "WhenNeeded",
     "open_engine",
     "usable_cores",
 ]

@@ -148,6 +148,7 @@ def _facts(summary: Summary) -> list[tuple[str, str]]:
         ("Proven leaks", number(summary.leaks)),
         ("Records certified", number(sum(row.records_recovered for row in summary.rows))),
         ("Not readable", number(summary.count(UNREADABLE) + summary.count(FAILED))),
+        ("Not an update", number(summary.count(NOT_AN_UPDATE))),
         ("Computing time", duration(search)),
     ]
 
