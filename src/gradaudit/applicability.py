@@ -156,7 +156,7 @@ def refusal(layer: LinearLayer, factors: Factors, attack: str) -> Refusal | None
         if spectrum.numerical_rank >= spectrum.largest_possible_rank:
             return Refusal(
                 f"The gradient of layer {layer.name!r} has the largest rank it can have, "
-                f"{spectrum.largest_possible_rank}: the batch is at least that large, or the "
+                f"{spectrum.largest_possible_rank:,}: the batch is at least that large, or the "
                 "update carries noise.",
                 "Records cannot be told apart in this layer; audit a wider one, or an update "
                 "without noise.",
@@ -178,7 +178,7 @@ def _unfit(layer: LinearLayer, factors: Factors, attack: str) -> Refusal | None:
         )
     if attack == "closed_form" and factors.rank > 1:
         return Refusal(
-            f"Layer {layer.name!r} shows {factors.rank} records; the closed form takes one.",
+            f"Layer {layer.name!r} shows {factors.rank:,} records; the closed form takes one.",
             "Use the attack 'auto'.",
         )
     return None
@@ -261,8 +261,8 @@ def attempts_at(
     if possible:
         return possible
     return Refusal(
-        f"{rank} records need more than {needed} zeros in a direction, which "
-        f"{rows[settings[0]]} live rows cannot give.",
+        f"{rank:,} records need more than {needed:,} zeros in a direction, which "
+        f"{rows[settings[0]]:,} live rows cannot give.",
         "The layer is too narrow for this batch size; audit a wider layer.",
     )
 

@@ -51,3 +51,16 @@ def test_errors_are_one_line(words, run):
     result = run("plan", *words)
     assert result.exit_code == 2
     assert result.stderr.count("\n") == 1
+
+
+def test_without_a_network_an_example_is_given(run):
+    said = run("plan").stderr
+    assert "--widths or --model: found neither" in said
+    assert "gradaudit plan --widths 3072,200,200,10 -b 20" in said
+    assert "--model, expected one of the two" in run("plan", *SMALL[1:], "--model", "lenet").stderr
+
+
+def test_large_numbers_are_grouped(run):
+    said = run("plan", "--widths", "30,1000,3", "-b", 10**12, "--no-calibration").stdout
+    assert "1,000,000,000,000 records need more than 1,000,000,000,006 zeros" in said
+    assert "1000000000000" not in said

@@ -32,7 +32,30 @@ def test_a_batch_that_is_known_to_be_recovered():
     said = planned(widths=WIDTHS, batch_size=20)
     found = said.by_attack("halfspace")
     assert (found.records, found.confidence) == (20, "measured range")
-    assert applies(said) == {"halfspace", "spear", "spear++", "peeling"}
+    assert applies(said) == {"halfspace", "spear", "spear++", "peeling", "cocktail-party"}
+
+
+def test_estimates_are_named_where_they_apply_and_recover_nothing():
+    # Past every exact limit, and with any activation: it looks for no zeros.
+    said = planned(widths=WIDTHS, batch_size=100, activation="sigmoid")
+    assert applies(said) == {"cocktail-party"}
+    found = said.by_attack("cocktail-party")
+    assert (found.records, found.confidence) == (0, "measured range")
+    assert "never a proof" in found.reason
+    # 51 s at 50 records, 120 s not enough at 100 (gradient_matching.json).
+    assert 51 < found.seconds < 240
+    for given in ({"batch_size": 1}, {"batch_size": 200}, {"batch_size": 20, "noise": 1e-3}):
+        assert "cocktail-party" not in applies(planned(widths=WIDTHS, **given))
+    # As an audit has it: a batch that fills the layer's rank is refused, one below it is not.
+    model, draw = mlp(30, [12], 3, seed=0), torch.Generator().manual_seed(0)
+    for batch, fits in ((8, True), (30, False)):
+        update, _ = ga.clients.FedSGD(model).update(
+            torch.rand(batch, 30, generator=draw), [0] * batch
+        )
+        result = ga.audit(update, attack="cocktail-party", layer="fc1")
+        assert (result.status is not ga.Status.NOT_APPLICABLE) is fits
+        here = planned(widths=(30, 12, 3), batch_size=batch)
+        assert ("cocktail-party" in applies(here)) is fits
 
 
 def test_a_model_and_its_widths_give_the_same():

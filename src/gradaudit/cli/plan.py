@@ -117,7 +117,7 @@ def plan(
     import json
 
     from gradaudit.cli.outputs import check_places
-    from gradaudit.errors import require
+    from gradaudit.errors import InputError, require
     from gradaudit.models import parse_model_on
     from gradaudit.planning import plan as make_plan
     from gradaudit.report.plan import write_plan
@@ -126,6 +126,15 @@ def plan(
     if html is not None:
         require("matplotlib", "report")
         check_places({"--html": html}, {})
+    if model is None and widths is None:
+        raise InputError(
+            "--widths or --model",
+            "neither",
+            "the network to plan for",
+            "such as: gradaudit plan --widths 3072,200,200,10 -b 20",
+        )
+    if model is not None and widths is not None:
+        raise InputError("--widths", "it beside --model", "one of the two")
     network, shape = None, None
     if model is not None:
         network, shape = parse_model_on(model, input_shape, seed=0)

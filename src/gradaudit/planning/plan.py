@@ -75,7 +75,8 @@ def plan(
             raise InputError("input_shape", "none", "the shape of a record")
         architecture, bias = sizes_of_model(model, input_shape)
     else:
-        raise InputError("model", "both or neither of model and widths", "one of them")
+        given = "neither model nor widths" if model is None else "both model and widths"
+        raise InputError("model", given, "one of the two")
     client = PlannedClient(
         architecture,
         bias=bias,

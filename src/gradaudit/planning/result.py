@@ -13,6 +13,7 @@ TITLES = {
     "spear": "SPEAR",
     "spear++": "SPEAR++",
     "peeling": "peeling",
+    "cocktail-party": "Cocktail Party",
     "rgap": "R-GAP",
     "dlg": "gradient matching",
     "closed_form": "closed form",

@@ -41,6 +41,9 @@ PEELING_SECONDS, PEELING_BATCH, PEELING_POWER, PEELING_WIDTH = 5.0, 64, 3.85, 10
 RECURSION_SECONDS = 0.9
 # One CIFAR-10 or MNIST image on LeNet: 72 to 889 by the clock (gradient_matching.json).
 MATCHING_SECONDS = 300.0
+# CIFAR-10 at b = 8 and 50, by the clock on one core (gradient_matching.json): 10 and 51. Every step
+# is two products of b x n by b x b.
+UNMIXING_SECONDS, UNMIXING_BATCH, UNMIXING_POWER, UNMIXING_INPUTS = 51.0, 50, 0.9, 3072
 
 # Not measured: what a data-centre GPU is taken to gain on all but the start.
 GPU_SPEEDUP = 20.0
@@ -169,6 +172,25 @@ def matching_seconds() -> float:
         300.0
     """
     return MATCHING_SECONDS
+
+
+def unmixing_seconds(batch_size: int, inputs: int) -> float:
+    """Core seconds of Cocktail Party's two searches for independent sources; rough.
+
+    Args:
+        batch_size: b, at least 1.
+        inputs: n, entries of a record, at least 1.
+
+    Raises:
+        InputError: An argument is below 1.
+
+    Example:
+        >>> round(unmixing_seconds(8, 3072), 1)
+        9.8
+    """
+    _check(batch_size=batch_size, inputs=inputs)
+    scaled = (batch_size / UNMIXING_BATCH) ** UNMIXING_POWER
+    return UNMIXING_SECONDS * scaled * inputs / UNMIXING_INPUTS
 
 
 def gpu_seconds(core_seconds: float) -> float:
