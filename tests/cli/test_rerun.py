@@ -12,7 +12,10 @@ import torch
 from cli.material import CLASSES, FEATURES, WIDTH, save_hard_update, save_update
 from gradaudit.capture import load_update
 from gradaudit.cli.exit_codes import ExitCode
-from gradaudit.result import AuditResult
+from gradaudit.cli.rerun import _exit_code
+from gradaudit.evidence import RecordEvidence, Status
+from gradaudit.rerunning import Rerun
+from gradaudit.result import AuditResult, Repetition, Sameness
 
 SPEC = f"mlp:{FEATURES}-{WIDTH}-{WIDTH}-{CLASSES}"
 
@@ -208,6 +211,26 @@ def test_rounding_leaves_the_verdict(audited, run):
     assert "torch 2.6.0 and" in done.stdout
 
 
+@pytest.mark.parametrize(
+    ("sameness", "hurried", "certified", "code"),
+    [
+        (Sameness.IDENTICAL, True, 0, ExitCode.DONE),
+        (Sameness.SAME_VERDICT, False, 0, ExitCode.SAME_VERDICT),
+        (Sameness.SAME_VERDICT, True, 2, ExitCode.SAME_VERDICT),
+        # Two searches that were cut short and proved nothing confirm nothing.
+        (Sameness.SAME_VERDICT, True, 0, ExitCode.UNFINISHED),
+        (Sameness.DIFFERENT, True, 2, ExitCode.UNFINISHED),
+        (Sameness.DIFFERENT, False, 2, ExitCode.DIFFERENT),
+    ],
+)
+def test_the_exit_code_follows_from_what_could_be_compared(sameness, hurried, certified, code):
+    evidence = tuple(RecordEvidence(True) for _ in range(certified))
+    status = Status.PARTIAL if certified else Status.NOT_RECOVERED
+    result = AuditResult(status, "Why.", "", evidence=evidence)
+    repetition = Repetition(sameness, certified, None, (), (), hurried)
+    assert _exit_code(Rerun(result, result, repetition)) is code
+
+
 @pytest.mark.slow
 def test_what_the_clock_ended_cannot_be_promised(run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -216,6 +239,6 @@ def test_what_the_clock_ended_cannot_be_promised(run, tmp_path, monkeypatch):
     before = AuditResult.load("a/result.json")
     assert before.search.hurried
     done = run("rerun", "a/result.json", "--seconds", 2)
-    # How far a search came is all that differs; nothing was found in either.
-    assert done.exit_code in (ExitCode.SAME_VERDICT, ExitCode.UNFINISHED), done.output
+    # Nothing was found in either, so that nothing is there to be compared.
+    assert done.exit_code == ExitCode.UNFINISHED, done.output
     assert "cannot be promised" in done.stdout

@@ -31,6 +31,7 @@ def test_the_winning_shard_s_result_is_told(run, update, tmp_path):
     [
         (("--shards", "0"), "--shards"),
         (("--workers", "2"), "--workers: found it with one update"),
+        (("--engine", "processes"), "add --shards N to search it"),
         (("--shards", "2", "--engine", "in-process", "--workers", "2"), "found 2 in one process"),
         (("--shards", "2", "--reports"), "--reports: found it with one update"),
     ],

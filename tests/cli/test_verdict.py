@@ -34,6 +34,16 @@ TABLE = Preprocessing(
 )
 
 
+def test_labels_are_not_cut():
+    name = "not estimated, as the scale of records is unknown"
+    search = SearchReport("spear", counters={name: 7.0})
+    shown = io.StringIO()
+    with contextlib.redirect_stdout(shown):
+        print_verdict(output(), result(search=search))
+    (line,) = [each for each in shown.getvalue().splitlines() if each.startswith("Not estimated")]
+    assert line.split() == [*name.capitalize().split(), "7"]
+
+
 def result(status: Status = Status.PARTIAL, certified: int = 2, **changes: object) -> AuditResult:
     values = {
         "cause": "The time budget of 5 seconds is used up.",

@@ -33,7 +33,10 @@ def test_what_a_text_names(text, defense):
     [
         ("", "one of clip-per-record"),
         ("fence", "found 'fence'"),
-        ("prune", "defense prune: found"),
+        ("prune", "defense prune: share: found no value in '', expected a number, 0 or more"),
+        ("dp-sgd:clip=-1", "defense dp-sgd: clip: found -1, expected a number, above 0"),
+        ("dp-sgd:clip=1", "noise_multiplier: found no value in 'clip=1', expected a number"),
+        ("dp-sgd:noise=0", "write dp-sgd:clip=VALUE,noise_multiplier=VALUE"),
         ("prune:share", "found 'share'"),
         ("prune:=1", "found '=1'"),
         ("prune:share=1,share=2", "found 'share=2'"),

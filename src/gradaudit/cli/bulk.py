@@ -28,6 +28,8 @@ BULK_EXAMPLES = (
     ),
 )
 
+# What says where several updates, or the shards of one, are worked on.
+PLACES = ("engine", "workers", "address")
 # With what they are when nobody gives them.
 _OPTIONS: dict[str, Any] = {
     "reports": False,
@@ -90,4 +92,12 @@ def refuse_bulk_options(bulk: dict[str, Any]) -> None:
     """
     for name, value in bulk.items():
         if value != _OPTIONS[name]:
-            raise InputError(f"--{name.replace('_', '-')}", "it with one update", "several updates")
+            given = f"--{name.replace('_', '-')}"
+            if name in PLACES:
+                raise InputError(
+                    given,
+                    "it with one update, which is searched in this process",
+                    "several updates, or one in shards",
+                    "add --shards N to search it from N seeds there",
+                )
+            raise InputError(given, "it with one update", "several updates")

@@ -37,9 +37,10 @@ _MEANINGS = {
     ExitCode.BAD_INPUT: "The input, an option or an installed package does not fit; "
     "one line on stderr says what to do.",
     ExitCode.UNFINISHED: "The search was interrupted or used up its budget; "
-    "what it found is reported and written.",
+    "what it found is reported and written. rerun: so did either search, and the results differ or "
+    "hold no certified record to compare.",
     ExitCode.SAME_VERDICT: "rerun: the same verdict, but not bit for bit; "
-    "it says by how much the records differ.",
+    "it says by how much the certified records differ, where there are any.",
     ExitCode.DIFFERENT: "rerun: a different result, and no search was cut short.",
     ExitCode.INTERNAL: "An error in gradaudit itself.",
     ExitCode.ABORTED: "Aborted at once by a second signal, or by Ctrl-C while nothing "

@@ -42,10 +42,10 @@ def _seconds(ctx: click.Context, param: click.Parameter, value: str) -> float | 
     "--update",
     metavar="FILE",
     type=FILE,
-    help="The file that was audited; by default, the one of the recorded name and content beside "
-    "the result or in the current folder.",
+    help="The file that was audited. By default it is found by name: a file that is called as the "
+    "result says, beside RESULT.json or in the current folder, if its SHA-256 is the recorded one.",
 )
-@option("--weights", metavar="FILE", type=FILE, help="The weights before the step, likewise.")
+@option("--weights", metavar="FILE", type=FILE, help="The weights before the step; found likewise.")
 @option(
     "--model",
     metavar="SPEC",
@@ -88,8 +88,9 @@ def rerun(
     """Ask again what the audit was asked that wrote RESULT.json, and compare.
 
     The same files, settings, seed and number of threads. The result names its files without
-    folders; they are used only if their SHA-256 is the recorded one. On one machine with the same
-    versions, the results agree bit for bit unless the time ran out.
+    folders: they are found by name beside it or in the current folder, and used only if their
+    SHA-256 is the recorded one. On one machine with the same versions, the results agree bit for
+    bit unless the time ran out.
     """
     from gradaudit.cli.progress import progress_display
     from gradaudit.cli.search import new_control
@@ -173,6 +174,8 @@ def _exit_code(found: Rerun) -> ExitCode:
     sameness = found.repetition.sameness
     if sameness is Sameness.IDENTICAL:
         return ExitCode.DONE
-    if sameness is Sameness.SAME_VERDICT:
-        return ExitCode.SAME_VERDICT
-    return ExitCode.UNFINISHED if found.repetition.hurried else ExitCode.DIFFERENT
+    # Two searches that were cut short before they proved anything confirm nothing.
+    empty = not found.result.records_recovered
+    if found.repetition.hurried and (sameness is Sameness.DIFFERENT or empty):
+        return ExitCode.UNFINISHED
+    return ExitCode.SAME_VERDICT if sameness is Sameness.SAME_VERDICT else ExitCode.DIFFERENT

@@ -9,13 +9,11 @@ from typing import Any
 
 from gradaudit.budget import Control
 from gradaudit.bulk import AuditSettings, Reading
+from gradaudit.cli.bulk import PLACES
 from gradaudit.engine import open_engine
 from gradaudit.errors import InputError
 from gradaudit.result import AuditResult
 from gradaudit.sharding import audit_shards
-
-# What says where shards run.
-PLACES = ("engine", "workers", "address")
 
 
 @dataclass(frozen=True)

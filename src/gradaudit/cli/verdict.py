@@ -56,7 +56,7 @@ def _facts(result: AuditResult) -> list[tuple[str, str]]:
         *_merged(result),
         *_approximate(result),
         ("Attack", plain(search.attack, 60)),
-        *((plain(name, 40).replace("_", " ").capitalize(), number(value))
+        *((plain(name, 120).replace("_", " ").capitalize(), number(value))
           for name, value in search.counters.items()),
         ("Time", duration(search.elapsed_seconds)),
     ]  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from typing import Any
 
 from gradaudit.defenses.clip_per_record import ClipPerRecord
@@ -61,15 +61,27 @@ def parse_defense(text: str) -> Defense:
                 f"defense {name}", repr(part), f"key=value, each key once, of {', '.join(known)}"
             )
         settings[full[0]] = _value(value)
+    missing = [each for each in _needed(kind) if each not in settings]
     try:
-        return kind(**settings)
+        # Without a value, a setting's own check says what it should be; those before it come first.
+        made = kind(**settings, **dict.fromkeys(missing))
     except InputError as error:
+        absent = error.argument in missing
         raise InputError(
-            f"defense {name}: {error.argument}", error.found, error.expected
+            f"defense {name}: {error.argument}",
+            f"no value in {options!r}" if absent else error.found,
+            error.expected,
+            f"write {name}:{','.join(f'{each}=VALUE' for each in _needed(kind))}" * absent,
         ) from error
-    except TypeError as error:
-        needed = "its settings, as in NAME:key=value"
-        raise InputError(f"defense {name}", f"{options!r}", needed) from error
+    if missing:
+        raise InputError(f"defense {name}: {missing[0]}", f"no value in {options!r}", "a value")
+    return made
+
+
+def _needed(kind: type[Defense]) -> list[str]:
+    """The settings of a defence that have no default."""
+    known = fields(kind)  # type: ignore[arg-type]
+    return [each.name for each in known if each.default is MISSING]
 
 
 def _value(text: str) -> Any:
