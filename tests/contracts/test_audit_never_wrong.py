@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from itertools import cycle
+
 import pytest
 import torch
+from certify.drawn import Client
 from certify.settings import audited, draw, never_wrong
+from properties.clients import audit_client
 from torch import nn
 
 from gradaudit.auditing import audit
 from gradaudit.budget import Budget
 from gradaudit.clients import FedSGD
+from gradaudit.errors import InputError
 from gradaudit.evidence import Status
 from gradaudit.models import mlp
 from gradaudit.update import GradientStep, Update
 
-SHORT = Budget(seconds=0.2)
+SHORT = Budget(seconds=0.1)
 BOTH = pytest.mark.parametrize("given", [False, True], ids=["guessed", "model given"])
 
 
@@ -295,3 +300,51 @@ def test_binary_inputs_whose_differences_are_binary():
     rows[0, :20], rows[1, 10:30], rows[2, 20:40] = 1, 1, 1
     update, truth = update_of(model, rows, [0, 1, 2])
     never_wrong(audited(update, truth, None, SHORT), truth.inputs)
+
+
+# Every value of each meets every scale of the weights, in ever other company.
+ODD = {
+    "twist": ("none", "duplicates", "near-duplicates", "multiples", "zero record"),
+    "biases": ("drawn", "ties", "zero", "large", "drawn", "none"),
+    "dead": (0.0, 0.3, 0.95),
+    "widths": ((), (90,), (90, 20), (90, 60, 40, 20, 15)),
+    "labels": ("one class", "drawn", "in turn"),
+    "classes": (10, 2, 3, 1),
+    "rounded": (None, "float32", None, "bfloat16"),
+    "inputs": ("centred", "images", "sparse", "binary", "table"),
+}
+PER_SCALE = 12
+
+
+@pytest.mark.parametrize("scale", [10.0**power for power in range(-8, 9, 2)])
+def test_odd_clients_of_every_scale(scale):
+    """Duplicates, dead neurons, ties, depth and one class, behind weights of any size."""
+    values = {name: cycle(several) for name, several in ODD.items()}
+    shown = 0
+    for turn in range(PER_SCALE):
+        # Scales begin elsewhere in the cycles, so that together they see other combinations.
+        chosen = {name: next(each) for name, each in values.items()}
+        seed = int(turn + 100 * abs(torch.log10(torch.tensor(scale))))
+        client = Client(
+            seed=seed,
+            batch=2 + turn % 5,
+            features=40,
+            initialisation="pytorch",
+            weights=scale,
+            dtype="float32" if turn % 4 == 3 else "float64",
+            factor=1.0,
+            loss="binary_cross_entropy" if chosen["classes"] == 1 else "cross_entropy",
+            **chosen,
+        )
+        try:
+            found = audit_client(client, with_model=turn % 2 == 0, seconds=0.1)
+        except InputError as refused:
+            # What such weights make of a deep network in float32.
+            if scale <= 1 or "not finite" not in str(refused):
+                raise
+            continue
+        said = f"{client}: {found.result.cause}"
+        assert found.outcome != "false", f"{found.trial.describe()}: {said}"
+        assert found.missed == 0, said
+        shown += found.trial is not None
+    print(f"weights times {scale:g}: {shown} of {PER_SCALE} gave records")

@@ -67,7 +67,7 @@ class Audited:
         result: Of the audit.
         trial: Its records as a trial of the judges; None where there are none.
         outcome: The trial's, or the status.
-        missed: Distinct inputs of the layer that no certified record is near to.
+        missed: Distinct inputs of the layer, above rounding, that no certified record is near to.
     """
 
     result: AuditResult
@@ -104,12 +104,17 @@ def audit_client(
     )
     if not result.scale_identified:
         true = true / true.norm(dim=1, keepdim=True).clamp(min=torch.finfo(torch.float64).tiny)
+    seen = torch.ones(len(true), dtype=torch.bool)
     if columns is not None and not update.several_steps:
+        sizes = columns.abs().amax(1)
         # A record that no neuron or no loss sees leaves no trace.
-        true, labels = (part[columns.abs().amax(1) > 0] for part in (true, labels))
+        true, labels, sizes = (part[sizes > 0] for part in (true, labels, sizes))
+        # One below the rounding of what was sent leaves none either: 1e-248 of another's.
+        observed = getattr(torch, client.rounded or client.dtype)
+        seen = sizes > torch.finfo(observed).eps * sizes.max() if len(sizes) else sizes > 0
         if not len(true):
             true = records.new_zeros(1, result.records.shape[1])
-            labels = labels.new_zeros(1)
+            labels, seen = labels.new_zeros(1), seen.new_ones(1)
     # The gradient of one class, negated, is one of the other, where there are two.
     told = not update.several_steps and (client.factor > 0 or client.classes > 2)
     sure = told and _one_label_each(true, labels)
@@ -124,7 +129,7 @@ def audit_client(
         NOISY_SLACK if noisy else SLACK,
     )
     # After several steps it is not known here which records had a gradient at all.
-    missed = 0 if update.several_steps else _missed(trial, result)
+    missed = 0 if update.several_steps else _missed(replace(trial, true=trial.true[seen]), result)
     return Audited(result, trial, trial.outcome(), missed)
 
 
