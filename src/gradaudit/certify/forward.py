@@ -47,7 +47,7 @@ class Forward:
             slopes = torch.autograd.grad(total, outputs)[0]
         return slopes.reshape(len(labels), *self.outputs.shape)
 
-    def activation_gradients(self, labels: Shaped[Tensor, b]) -> Float[Tensor, "b m"]:
+    def activation_gradients(self, labels: Shaped[Tensor, " b"]) -> Float[Tensor, "b m"]:
         """Gradient of each record's own loss at the layer's output."""
         slopes = self.loss_slopes(labels[None])[0]
         with torch.inference_mode(False), torch.enable_grad():
@@ -80,7 +80,7 @@ class Forward:
         return torch.stack(changes)
 
     def full_gradient(
-        self, labels: Shaped[Tensor, b], weights: Float[Tensor, b]
+        self, labels: Shaped[Tensor, " b"], weights: Float[Tensor, " b"]
     ) -> dict[str, tuple[Tensor, Tensor]]:
         """Gradient of the weighted sum of the records' losses beside the observed change.
 

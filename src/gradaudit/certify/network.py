@@ -122,7 +122,7 @@ class Network:
         return forward
 
     def activation_gradients(
-        self, records: Float[Tensor, "b n"], labels: Shaped[Tensor, b]
+        self, records: Float[Tensor, "b n"], labels: Shaped[Tensor, " b"]
     ) -> Float[Tensor, "b m"]:
         """Gradient of each record's own loss at the layer's output."""
         return self._differentiable(records)[0].activation_gradients(labels)

@@ -1,5 +1,6 @@
 """Recovery from updates that carry noise: search, joint fit, polish, and each record's error."""
 
+from gradaudit.noisy.all_layers import use_all_layers
 from gradaudit.noisy.feedforward import FeedForward
 from gradaudit.noisy.level import factors_above_noise, measure_noise, noise_edge
 from gradaudit.noisy.polish import Polished, polish
@@ -15,4 +16,5 @@ __all__ = [
     "noise_edge",
     "polish",
     "recover_under_noise",
+    "use_all_layers",
 ]

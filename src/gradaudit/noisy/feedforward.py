@@ -97,7 +97,7 @@ class FeedForward:
         return Pass(tuple(inputs[:-1]), tuple(sides))
 
     def slopes(
-        self, outputs: Float[Tensor, "b c"], labels: Shaped[Tensor, b]
+        self, outputs: Float[Tensor, "b c"], labels: Shaped[Tensor, " b"]
     ) -> Float[Tensor, "b c"]:
         """Gradient of each record's own loss at the network's outputs.
 

@@ -34,6 +34,7 @@ class Polished:
         entry_error: Standard error of an entry of each.
         side_error: Of a pre-activation of each, from what is mixed in of other records.
         activation_gradients: One record a column, as the network gives them.
+        weights: What each record's gradient is multiplied by in the update.
         floor: What `entry_error` would be if the activation gradients were known.
         misfit: Energy by which a record's activation gradient is off where the first layer's
             gradient shows it, over that of the noise.
@@ -46,6 +47,7 @@ class Polished:
     entry_error: Float[Tensor, " b"]
     side_error: Float[Tensor, " b"]
     activation_gradients: Float[Tensor, "m b"]
+    weights: Float[Tensor, " b"]
     floor: Float[Tensor, " b"]
     misfit: Float[Tensor, " b"]
     remainder: float
@@ -55,7 +57,7 @@ class Polished:
 def polish(
     network: FeedForward,
     records: Float[Tensor, "b n"],
-    labels: Shaped[Tensor, b],
+    labels: Shaped[Tensor, " b"],
     weights: Float[Tensor, " b"],
     *,
     entry_error: Float[Tensor, " b"],
@@ -88,7 +90,7 @@ def polish(
     Source:
         Ours.
     """
-    layer, best, barren = network.layers[0], None, 0
+    best, barren = None, 0
     for count in range(1, ROUNDS + 1):
         passed = network.run(records)
         slopes = network.slopes(passed.outputs, labels)
@@ -96,23 +98,20 @@ def polish(
         gates = read_gates(network, passed, slopes, weights=weights, errors=errors, level=level)
         norms = _norms(network, passed, gates) if network.whole else None
 
-        def solve(
-            first: Tensor, weights: Tensor, norms: Tensor | None = norms, count: int = count
-        ) -> tuple[Polished | None, Tensor]:
-            if layer.bias_gradient is not None:
-                weights = estimate_weights(first, layer.bias_gradient, level, norms)
-            return _solve(network, first * weights[:, None], level, count), weights
-
-        found, weights = solve(gates.deltas[0], weights)
+        found = _solve(
+            network, gates.deltas, weights=weights, norms=norms, level=level, count=count
+        )
         if found is None:
             break
+        weights = found.weights
         doubtful = (found.misfit > DOUBTFUL).nonzero()[:, 0].tolist()
         # The first round's records are not yet exact enough for it.
         if doubtful and count > 1:
             first = detect_gates(network, gates, weights, doubtful, control)
-            again, told = solve(first, weights)
+            told = (first, *gates.deltas[1:])
+            again = _solve(network, told, weights=weights, norms=norms, level=level, count=count)
             if again is not None and again.remainder < found.remainder:
-                found, weights = again, told
+                found, weights = again, again.weights
         gain = best.remainder - found.remainder if best else torch.inf
         best = found if gain > 0 else best
         barren = 0 if gain > LEAST_GAIN else barren + 1
@@ -134,10 +133,21 @@ def _norms(network: FeedForward, passed: Pass, gates: Gates) -> Float[Tensor, " 
 
 
 def _solve(
-    network: FeedForward, gradients: Float[Tensor, "b m"], level: float, count: int
+    network: FeedForward,
+    deltas: tuple[Tensor, ...],
+    *,
+    weights: Float[Tensor, " b"],
+    norms: Float[Tensor, " b"] | None,
+    level: float,
+    count: int,
 ) -> Polished | None:
     """Records by least squares, and the error of each."""
     layer = network.layers[0]
+    if layer.bias_gradient is not None:
+        pairs = zip(deltas[1:], network.layers[1:], strict=True)
+        later = [(d, each.bias_gradient) for d, each in pairs if each.bias_gradient is not None]
+        weights = estimate_weights(deltas[0], layer.bias_gradient, level, norms, later)
+    gradients = deltas[0] * weights[:, None]
     observed = layer.weight_gradient
     factor, failed = torch.linalg.cholesky_ex(gradients @ gradients.T)
     if int(failed) or not bool(torch.isfinite(factor).all()):
@@ -160,6 +170,7 @@ def _solve(
         (level**2 * floor + mixed).sqrt(),
         side.sqrt(),
         gradients.T,
+        weights,
         level * floor.sqrt(),
         off / noise,
         remainder,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from jaxtyping import Float
 from scipy.special import gammaincc
@@ -16,19 +18,22 @@ def estimate_weights(
     bias_gradient: Float[Tensor, " m"],
     level: float,
     norms: Float[Tensor, " b"] | None,
+    later: Sequence[tuple[Tensor, Tensor]] = (),
 ) -> Float[Tensor, " b"]:
     r"""Fit :math:`\nabla_b = \sum_j w_j g_j` by the simplest rule that the noise allows.
 
     One weight for all records, as of a mean or a sum; else :math:`w_j = \min(w, c / n_j)`, as
     of gradients that are clipped to a norm; else weights of their own. A rule has one or two
-    unknowns, which all entries determine together; weights of their own are known only as well as
-    the records are.
+    unknowns, which all entries determine together, and its scale is fitted to the biases of all
+    layers: those of the last one are far larger than the noise. An error of the scale is one of all
+    records. Weights of their own are known only as well as the records are.
 
     Args:
         unit: :math:`g_j`, the gradient of each record's own loss at the layer's outputs.
         bias_gradient: As observed.
         level: Standard deviation of the noise in an entry.
         norms: n, of the gradient of each record's own loss in all parameters; None if unknown.
+        later: The same two of every later layer.
 
     Example:
         >>> unit = torch.eye(3, 6, dtype=torch.float64)
@@ -48,13 +53,21 @@ def estimate_weights(
         return float(gammaincc(max(len(unit) - unknowns, 1) / 2, chi / 2)) >= AGAINST_RULE
 
     alike = _scaled(torch.ones_like(free), gram, seen)
+    lines = [(unit, bias_gradient), *later]
     if fits(alike, 1):
-        return alike
+        return _rescaled(alike, lines)
     if norms is not None and bool((norms > 0).all()):
         clipped = _clipped(norms, gram, seen, free)
         if fits(clipped, 2):
-            return clipped
+            return _rescaled(clipped, lines)
     return free
+
+
+def _rescaled(rule: Tensor, lines: Sequence[tuple[Tensor, Tensor]]) -> Tensor:
+    """The multiple of a rule that fits the biases of several layers best."""
+    sums = [(rule @ unit, observed) for unit, observed in lines]
+    square = sum(float(total @ total) for total, _ in sums)
+    return rule * (sum(float(total @ observed) for total, observed in sums) / square)
 
 
 def _scaled(shape: Tensor, gram: Tensor, seen: Tensor) -> Tensor:

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from gradaudit.certify import NetworkMismatchError, likeliest_classes
 from gradaudit.linear.problem import Problem
-from gradaudit.noisy import FeedForward, NoisyBatch, Polished, polish
+from gradaudit.noisy import FeedForward, NoisyBatch, Polished, polish, use_all_layers
 from gradaudit.session.setup import Setup
 
 # Relative difference of outputs up to which layers in a row are the network: rounding in float64.
@@ -52,13 +52,22 @@ def polish_by_network(
         return None
     if not _same(row.run(batch.records).outputs, expected):
         return None
-    return polish(
+    level = float(problem.sparse_noise.mean())
+    polished = polish(
         row,
         batch.records,
         classes.labels,
         classes.weights,
         entry_error=batch.errors.entry,
-        level=float(problem.sparse_noise.mean()),
+        level=level,
+        generator=setup.generator,
+        control=setup.control,
+    )
+    return polished and use_all_layers(
+        row,
+        polished,
+        classes.labels,
+        level=level,
         generator=setup.generator,
         control=setup.control,
     )
