@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from torch import Tensor
+
 from gradaudit.certify.reconstruction import ReconstructionVerdict
 from gradaudit.evidence import ApproximateEvidence, Certificate, Status
 from gradaudit.gradient_matching import Match
@@ -40,6 +42,8 @@ def describe_match(
     attack: str,
     size: BatchSize,
     notes: tuple[str, ...],
+    *,
+    loss_given: bool,
 ) -> Outcome:
     """Turn a match and the verdict on it into a status with cause and remedy.
 
@@ -49,6 +53,7 @@ def describe_match(
         attack: The method's name.
         size: The batch size.
         notes: Remarks for the list of assumptions.
+        loss_given: Whether the caller named the loss.
     """
     records = match.records.flatten(1).cpu()
     blank = Outcome(
@@ -65,6 +70,8 @@ def describe_match(
         seconds=match.seconds,
     )
     if verdict is not None and verdict.recovered:
+        if verdict.twin is not None or (verdict.size_by_loss and not loss_given):
+            return _up_to_scale(blank, records, verdict)
         error = max(record.estimated_error or 0.0 for record in verdict.evidence)
         return replace(
             blank,
@@ -103,6 +110,31 @@ def describe_match(
         estimated,
         cause=f"{left}, and is not proven: {why}",
         remedy=f"{remedy} {NO_PROOF}",
+    )
+
+
+def _up_to_scale(blank: Outcome, records: Tensor, verdict: ReconstructionVerdict) -> Outcome:
+    """Directions that are certain, where other multiples have the observed gradient too."""
+    twin = verdict.twin
+    if twin is not None:
+        why = f"{twin.factor:.4g} times what was found has it too"
+    else:
+        why = "under another loss than the usual one, other multiples have it; name the loss"
+    sizes = records.norm(dim=1, keepdim=True)
+    evidence = tuple(
+        replace(each, estimated_error=(each.estimated_error or 0.0) / float(size))
+        for each, size in zip(verdict.evidence, sizes, strict=True)
+    )
+    return replace(
+        blank,
+        status=Status.RECOVERED,
+        cause="The batch found has the observed gradient in every tensor, and is known up to a "
+        f"positive factor: {why}.",
+        remedy=PROTECT,
+        records=records / sizes,
+        scale_identified=False,
+        evidence=evidence,
+        certificate=verdict.certificate,
     )
 
 

@@ -71,7 +71,14 @@ class MatchingAttack:
         started = time.perf_counter()
         verdict = self._verdict(target, match)
         spent = {"certification": time.perf_counter() - started}
-        outcome = describe_match(match, verdict, method.name, size, self._notes(target, method))
+        outcome = describe_match(
+            match,
+            verdict,
+            method.name,
+            size,
+            self._notes(target, method),
+            loss_given=setup.network_of.hypothesis.loss_given,
+        )
         return replace(outcome, seconds={**match.seconds, **spent})
 
     def _batch_size(self) -> BatchSize:
