@@ -111,7 +111,7 @@ GROUPS = {
     "layers": Group(_layers, 10, 20),
     "parts": Group(partial_trials, 10, 4),
     "noise": Group(noisy_trials, 4, 5),
-    "whole networks": Group(reconstruction_trials, 4, 8),
+    "whole networks": Group(reconstruction_trials, 4, 10),
 }
 
 
