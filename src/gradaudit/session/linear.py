@@ -76,13 +76,14 @@ class LinearAttack:
     ) -> Outcome:
         """What the better of the two searches came to, the likelier one first."""
         suits = noisy.suits(layer, factors, role)
+        strong = noisy.comes_first(factors)
+        known = noisy.known(layer, factors)
         outcome: Outcome | None = None
-        if suits and noisy.comes_first(factors):
+        # Noise that is known and there is what the update is made of, however weak it is.
+        if suits and (strong or known):
             outcome = noisy.run(layer, factors, role)
-            if (
-                outcome.status.leak_proven
-                or noisy.known(layer, factors)
-                or not factors.spectrum.has_gap
+            if outcome.status is Status.RECOVERED or (
+                strong and (outcome.status.leak_proven or known or not factors.spectrum.has_gap)
             ):
                 return outcome
         exact = self._exact(layer, role, factors)
