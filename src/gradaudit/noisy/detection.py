@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -12,9 +14,11 @@ from gradaudit.noisy.gates import Gates
 
 # Log-odds beyond which a neuron's side is settled.
 SETTLED_ODDS = 7.0
-# An open neuron is left at its expectation where that adds less than this part of the noise's
-# variance to the first layer's delta; of the others, so many are considered at most.
-NEGLIGIBLE, MOST_OPEN = 0.1, 400
+# Open neurons of a record whose effects are worked out at most: those that let through most.
+MOST_OPEN = 1500
+# A neuron is left at its expectation where that adds less than this part of the noise's variance to
+# the first layer's delta; of the others, so many are told together at most.
+NEGLIGIBLE, MOST_TOLD = 0.1, 400
 # How often effects are worked out anew, as they depend on the neurons in between.
 LINEARISATIONS = 2
 # Of expectation propagation: a handful settles what can be told.
@@ -84,17 +88,16 @@ def _detect(
 ) -> Float[Tensor, " m"]:
     """One record's delta, from what the first layer shows of it, that one's noise, and the span."""
     entries, noise, span = observation
-    which = [(each.abs() < SETTLED_ODDS).nonzero()[:, 0] for each in odds]
-    prior = torch.cat([each[w] for each, w in zip(odds, which, strict=True)])
-    expected = torch.sigmoid(prior)
     activity = [each.clone() for each in activity]
     delta, above = _backwards(network, slopes, activity)
+    which = _open(odds, above)
+    prior = torch.cat([each[w] for each, w in zip(odds, which, strict=True)])
+    expected = torch.sigmoid(prior)
     for _ in range(LINEARISATIONS):
         effects = _effects(network, activity, above, which)
         shown = expected * (1 - expected) * effects.square().sum(0)
         matters = shown > NEGLIGIBLE * noise**2
-        if int(matters.sum()) > MOST_OPEN:
-            matters &= shown >= shown.sort(descending=True).values[MOST_OPEN - 1]
+        matters &= _largest(shown, MOST_TOLD)
         if not bool(matters.any()):
             break
         values = torch.cat([each[w] for each, w in zip(activity, which, strict=True)])
@@ -108,6 +111,26 @@ def _detect(
             start += len(w)
         delta, above = _backwards(network, slopes, activity)
     return delta
+
+
+def _open(odds: list[Tensor], above: list[Tensor]) -> list[Tensor]:
+    """Numbers of every layer's neurons that are open, less those that let through least."""
+    variance = [torch.sigmoid(each) * torch.sigmoid(-each) for each in odds]
+    through = torch.cat([v * u.square() for v, u in zip(variance, above, strict=True)])
+    near = torch.cat([each.abs() < SETTLED_ODDS for each in odds])
+    kept = near & _largest(torch.where(near, through, -torch.ones_like(through)), MOST_OPEN)
+    return [part.nonzero()[:, 0] for part in kept.tensor_split(_ends(odds))]
+
+
+def _ends(parts: list[Tensor]) -> list[int]:
+    return list(itertools.accumulate(len(part) for part in parts))[:-1]
+
+
+def _largest(values: Tensor, count: int) -> Tensor:
+    """Which are among the so many largest."""
+    if len(values) <= count:
+        return torch.ones_like(values, dtype=torch.bool)
+    return values >= values.sort(descending=True).values[count - 1]
 
 
 def _zeros_and_ones(

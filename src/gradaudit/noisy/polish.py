@@ -17,9 +17,12 @@ from gradaudit.noisy.weights import estimate_weights
 
 # Rounds at most; two or three do.
 ROUNDS = 8
-# Open neurons are told together for records whose own gradient is off by so much, in energy, beside
-# its noise.
-DOUBTFUL = 0.2
+# Part of the energy of a record's activation gradient that is wrong, from which on its open neurons
+# are told together: 2 % in size. What less than that mixes into records is far below the noise.
+DOUBTFUL = 5e-4
+# Unexplained energy beyond the noise's, over that of the noise in the records, that is worth a
+# further round.
+WORTH = 0.05
 # What a further round must lower the unexplained energy by, as a part of the noise's, and how many
 # may fail to.
 LEAST_GAIN, BARREN_ROUNDS = 5e-4, 2
@@ -36,8 +39,8 @@ class Polished:
         activation_gradients: One record a column, as the network gives them.
         weights: What each record's gradient is multiplied by in the update.
         floor: What `entry_error` would be if the activation gradients were known.
-        misfit: Energy by which a record's activation gradient is off where the first layer's
-            gradient shows it, over that of the noise.
+        misfit: What part of a record's activation gradient, as energy, is seen to be wrong where
+            the first layer's gradient shows it.
         remainder: Energy that the records leave in the gradient over that of the noise: 1 where
             the network explains everything.
         rounds: How many led here.
@@ -106,19 +109,27 @@ def polish(
         weights = found.weights
         doubtful = (found.misfit > DOUBTFUL).nonzero()[:, 0].tolist()
         # The first round's records are not yet exact enough for it.
-        if doubtful and count > 1:
+        if doubtful and count > 1 and _excess(network, found) > WORTH:
             first = detect_gates(network, gates, weights, doubtful, control)
             told = (first, *gates.deltas[1:])
             again = _solve(network, told, weights=weights, norms=norms, level=level, count=count)
             if again is not None and again.remainder < found.remainder:
                 found, weights = again, again.weights
         gain = best.remainder - found.remainder if best else torch.inf
-        best = found if gain > 0 else best
+        best = found if best is None or gain > 0 else best
         barren = 0 if gain > LEAST_GAIN else barren + 1
-        if barren == BARREN_ROUNDS or control.stop_reason() is not None:
+        if _excess(network, best) < WORTH or barren == BARREN_ROUNDS:
+            break
+        if control.stop_reason() is not None:
             break
         records, entry_error = found.records, found.entry_error
     return best
+
+
+def _excess(network: FeedForward, found: Polished) -> float:
+    """Energy left beyond that of the noise, over that of noise in as many entries as records have."""
+    size = len(found.records)
+    return (found.remainder - 1) * (network.layers[0].shape[0] - size) / size
 
 
 def _norms(network: FeedForward, passed: Pass, gates: Gates) -> Float[Tensor, " b"]:
@@ -172,7 +183,7 @@ def _solve(
         gradients.T,
         weights,
         level * floor.sqrt(),
-        off / noise,
+        off * len(observed) / gradients.square().sum(1),
         remainder,
         count,
     )
