@@ -127,7 +127,7 @@ def polish(
 
 
 def _excess(network: FeedForward, found: Polished) -> float:
-    """Energy left beyond that of the noise, over that of noise in as many entries as records have."""
+    """Energy left beyond that of the noise, over the noise in as many entries as records have."""
     size = len(found.records)
     return (found.remainder - 1) * (network.layers[0].shape[0] - size) / size
 
