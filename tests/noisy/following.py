@@ -72,7 +72,7 @@ def known(
         for name, value in clean.gradient.items()
     }
     layers = list(Update(clean.weights, noisy, noise=level).linear_layers())
-    network = FeedForward.of(layers, get_loss("cross_entropy"), device=records.device, whole=True)
+    network = FeedForward.of(layers, get_loss("cross_entropy"), device=records.device)
     assert network is not None
     weights = torch.full((batch_size,), 1 / batch_size, dtype=torch.float64)
     return Known(network, records, labels, level, weights)

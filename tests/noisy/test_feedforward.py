@@ -33,8 +33,8 @@ def test_slopes_are_the_losses_own():
 def test_layers_that_do_not_fit_are_no_row():
     layers = known(0.0).network.layers
     loss = get_loss("cross_entropy")
-    assert FeedForward.of(layers[::-1], loss, device=CPU, whole=True) is None
-    assert FeedForward.of((layers[0], layers[2]), loss, device=CPU, whole=True) is None
+    assert FeedForward.of(layers[::-1], loss, device=CPU) is None
+    assert FeedForward.of((layers[0], layers[2]), loss, device=CPU) is None
 
 
 def test_single_precision_is_widened_and_missing_biases_stay_missing():
@@ -48,7 +48,7 @@ def test_single_precision_is_widened_and_missing_biases_stay_missing():
         )
         for layer in known(0.0).network.layers
     ]
-    row = FeedForward.of(layers, get_loss("cross_entropy"), device=CPU, whole=True)
+    row = FeedForward.of(layers, get_loss("cross_entropy"), device=CPU)
     assert row is not None
     assert all(layer.weight.dtype == torch.float64 for layer in row.layers)
     assert all(layer.bias is None for layer in row.layers)

@@ -34,7 +34,9 @@ class _Normal:
     def __init__(self, network: FeedForward, activity: list[Tensor], deltas: list[Tensor]) -> None:
         self._network, self._activity = network, activity
         self.grams = [delta @ delta.T for delta in deltas]
-        self._first = torch.linalg.cholesky(self.grams[0])
+        self._first, failed = torch.linalg.cholesky_ex(self.grams[0])
+        finite = all(bool(torch.isfinite(gram).all()) for gram in self.grams)
+        self.usable = not int(failed) and finite
 
     def inputs(self, records: Tensor, *, biases: bool) -> list[Tensor]:
         """Of every layer, without the biases' part if it is differences that go through."""
@@ -71,7 +73,10 @@ class _Normal:
             if control.stop_reason() is not None:
                 break
             product = self.apply(direction)
-            step = size / float((direction * product).sum())
+            curvature = float((direction * product).sum())
+            if not curvature > 0:
+                break
+            step = size / curvature
             found, rest = found + step * direction, rest - step * product
             scaled = torch.cholesky_solve(rest, self._first)
             before, size = size, float((rest * scaled).sum())
@@ -113,7 +118,8 @@ def use_all_layers(
     """
     records, weights = polished.records, polished.weights
     width, features = network.layers[0].shape
-    if width < LEAST_WIDTH * features:
+    # Weights that are known no better than their records would pass for exact here.
+    if width < LEAST_WIDTH * features or not polished.by_rule:
         return polished
     passed = network.run(records)
     errors = side_errors(network, passed, polished.entry_error, generator)
@@ -121,6 +127,8 @@ def use_all_layers(
     gates = read_gates(network, passed, slopes, weights=weights, errors=errors, level=level)
     deltas = [weights[:, None] * delta for delta in gates.deltas]
     normal = _Normal(network, [torch.sigmoid(odds) for odds in gates.odds], deltas)
+    if not normal.usable:
+        return polished
     inputs = normal.inputs(records, biases=True)
     lines = list(zip(network.layers, deltas, inputs, normal.grams, strict=True))
     seen = normal.back([d @ layer.weight_gradient - gram @ h for layer, d, h, gram in lines])

@@ -142,7 +142,9 @@ def _zeros_and_ones(
     mean = told.clone()
     gram, seen = design.T @ design, design.T @ observed
     for _ in range(ROUNDS):
-        factor = torch.linalg.cholesky(gram + torch.diag(precision))
+        factor, failed = torch.linalg.cholesky_ex(gram + torch.diag(precision))
+        if int(failed):
+            return told
         covariance = torch.cholesky_inverse(factor)
         posterior = covariance @ (seen + precision * mean)
         whole = covariance.diagonal().reciprocal()

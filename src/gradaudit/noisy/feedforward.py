@@ -39,17 +39,14 @@ class FeedForward:
     Attributes:
         layers: In the order in which records pass them.
         loss: That the client minimises.
-        whole: Whether no layer with parameters comes before, so that the gradients here are all
-            that a record has.
     """
 
     layers: tuple[LinearLayer, ...]
     loss: Loss
-    whole: bool
 
     @classmethod
     def of(
-        cls, layers: Sequence[LinearLayer], loss: Loss, *, device: torch.device, whole: bool
+        cls, layers: Sequence[LinearLayer], loss: Loss, *, device: torch.device
     ) -> FeedForward | None:
         """Put layers in a row; None where one's outputs are not the next one's inputs.
 
@@ -57,7 +54,6 @@ class FeedForward:
             layers: The attacked one first.
             loss: Takes the last one's outputs.
             device: Where to compute.
-            whole: As the attribute.
         """
         for before, after in itertools.pairwise(layers):
             if before.shape[0] != after.shape[1]:
@@ -80,7 +76,6 @@ class FeedForward:
                 for layer in layers
             ),
             loss,
-            whole,
         )
 
     def run(self, records: Float[Tensor, "b n"]) -> Pass:

@@ -11,9 +11,9 @@ from torch import Tensor
 from gradaudit.budget import Control
 from gradaudit.linear.blocks import applied, transposed_times
 from gradaudit.noisy.detection import detect_gates
-from gradaudit.noisy.feedforward import FeedForward, Pass
-from gradaudit.noisy.gates import Gates, read_gates, side_errors
-from gradaudit.noisy.weights import estimate_weights
+from gradaudit.noisy.feedforward import FeedForward
+from gradaudit.noisy.gates import read_gates, side_errors
+from gradaudit.noisy.weights import Weights, estimate_weights
 
 # Rounds at most; two or three do.
 ROUNDS = 8
@@ -23,6 +23,8 @@ DOUBTFUL = 5e-4
 # Unexplained energy beyond the noise's, over that of the noise in the records, that is worth a
 # further round.
 WORTH = 0.05
+# The same, above which the network is not believed: records would be a fifth worse than claimed.
+LARGEST_EXCESS = 0.5
 # What a further round must lower the unexplained energy by, as a part of the noise's, and how many
 # may fail to.
 LEAST_GAIN, BARREN_ROUNDS = 5e-4, 2
@@ -38,6 +40,7 @@ class Polished:
         side_error: Of a pre-activation of each, from what is mixed in of other records.
         activation_gradients: One record a column, as the network gives them.
         weights: What each record's gradient is multiplied by in the update.
+        by_rule: Whether they are alike, and so known better than any single record.
         floor: What `entry_error` would be if the activation gradients were known.
         misfit: What part of a record's activation gradient, as energy, is seen to be wrong where
             the first layer's gradient shows it.
@@ -51,6 +54,7 @@ class Polished:
     side_error: Float[Tensor, " b"]
     activation_gradients: Float[Tensor, "m b"]
     weights: Float[Tensor, " b"]
+    by_rule: bool
     floor: Float[Tensor, " b"]
     misfit: Float[Tensor, " b"]
     remainder: float
@@ -88,7 +92,8 @@ def polish(
         control: Of the time.
 
     Returns:
-        The best round's; None where no round gives records.
+        The best round's; None where no round gives records, or where what even the best one leaves
+        shows that its neurons, labels or weights are not right.
 
     Source:
         Ours.
@@ -99,11 +104,8 @@ def polish(
         slopes = network.slopes(passed.outputs, labels)
         errors = side_errors(network, passed, entry_error, generator)
         gates = read_gates(network, passed, slopes, weights=weights, errors=errors, level=level)
-        norms = _norms(network, passed, gates) if network.whole else None
 
-        found = _solve(
-            network, gates.deltas, weights=weights, norms=norms, level=level, count=count
-        )
+        found = _solve(network, gates.deltas, weights=weights, level=level, count=count)
         if found is None:
             break
         weights = found.weights
@@ -112,7 +114,7 @@ def polish(
         if doubtful and count > 1 and _excess(network, found) > WORTH:
             first = detect_gates(network, gates, weights, doubtful, control)
             told = (first, *gates.deltas[1:])
-            again = _solve(network, told, weights=weights, norms=norms, level=level, count=count)
+            again = _solve(network, told, weights=weights, level=level, count=count)
             if again is not None and again.remainder < found.remainder:
                 found, weights = again, again.weights
         gain = best.remainder - found.remainder if best else torch.inf
@@ -123,7 +125,7 @@ def polish(
         if control.stop_reason() is not None:
             break
         records, entry_error = found.records, found.entry_error
-    return best
+    return best if best is not None and _excess(network, best) <= LARGEST_EXCESS else None
 
 
 def _excess(network: FeedForward, found: Polished) -> float:
@@ -132,38 +134,31 @@ def _excess(network: FeedForward, found: Polished) -> float:
     return (found.remainder - 1) * (network.layers[0].shape[0] - size) / size
 
 
-def _norms(network: FeedForward, passed: Pass, gates: Gates) -> Float[Tensor, " b"]:
-    """Of the gradient of each record's own loss, in all parameters that have one."""
-    total = torch.zeros_like(passed.inputs[0][:, 0])
-    for layer, inputs, delta in zip(network.layers, passed.inputs, gates.deltas, strict=True):
-        own = inputs.square().sum(1)
-        if layer.bias_gradient is not None:
-            own = own + 1
-        total += delta.square().sum(1) * own
-    return total.sqrt()
-
-
 def _solve(
     network: FeedForward,
     deltas: tuple[Tensor, ...],
     *,
     weights: Float[Tensor, " b"],
-    norms: Float[Tensor, " b"] | None,
     level: float,
     count: int,
 ) -> Polished | None:
     """Records by least squares, and the error of each."""
     layer = network.layers[0]
+    told: Weights | None = Weights(weights, torch.zeros_like(weights), by_rule=False)
     if layer.bias_gradient is not None:
         pairs = zip(deltas[1:], network.layers[1:], strict=True)
         later = [(d, each.bias_gradient) for d, each in pairs if each.bias_gradient is not None]
-        weights = estimate_weights(deltas[0], layer.bias_gradient, level, norms, later)
-    gradients = deltas[0] * weights[:, None]
+        told = estimate_weights(deltas[0], layer.bias_gradient, level, later)
+    if told is None:
+        return None
+    gradients = deltas[0] * told.values[:, None]
     observed = layer.weight_gradient
     factor, failed = torch.linalg.cholesky_ex(gradients @ gradients.T)
     if int(failed) or not bool(torch.isfinite(factor).all()):
         return None
     records = torch.cholesky_solve(transposed_times(observed, gradients.T).T, factor)
+    if not bool(torch.isfinite(records).all()):
+        return None
     floor = torch.cholesky_inverse(factor).diagonal().clamp(min=0)
     rest = observed - gradients.T @ records
     outside = len(observed) - len(records)
@@ -173,15 +168,17 @@ def _solve(
     inverse = torch.linalg.pinv(records)
     noise = level**2 * inverse.square().sum(0)
     off = ((rest @ inverse).square().sum(0) / outside - noise).clamp(min=0)
-    # Inside of the span they are off by as much, which mixes records.
-    mixed = floor * (off @ records.square().mean(1))
-    side = floor * (off @ applied(layer.weight, records).square().mean(1))
+    # Inside of the span they are off by as much, which mixes records; a wrong weight scales one.
+    scale, sides = told.relative_error.square(), applied(layer.weight, records).square().mean(1)
+    mixed = floor * (off @ records.square().mean(1)) + scale * records.square().mean(1)
+    side = floor * (off @ sides) + scale * sides
     return Polished(
         records,
         (level**2 * floor + mixed).sqrt(),
         side.sqrt(),
         gradients.T,
-        weights,
+        told.values,
+        told.by_rule,
         level * floor.sqrt(),
         off * len(observed) / gradients.square().sum(1),
         remainder,

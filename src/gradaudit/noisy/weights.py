@@ -1,66 +1,84 @@
-"""What each record's gradient is multiplied by in an update: alike, clipped, or anything."""
+"""What each record's gradient is multiplied by in an update: all alike, or each its own."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float
 from scipy.special import gammaincc
 from torch import Tensor
 
-# Probability of weights so far from a rule, if they follow it, below which they do not.
-AGAINST_RULE = 1e-4
+# Probability of weights so far from being alike, if they are, below which they are not.
+AGAINST_RULE = 1e-3
+# Standard errors by which one record's weight may differ from the common one without any doubt.
+CHANCE_SIGMAS = 2.0
+
+
+@dataclass(frozen=True, eq=False)
+class Weights:
+    """What each record's gradient is multiplied by.
+
+    Attributes:
+        values: One a record.
+        relative_error: Standard error of each, over it. Of a common weight, what the bias's
+            gradient says beyond chance against it for that record.
+        by_rule: Whether it is one for all records.
+    """
+
+    values: Float[Tensor, " b"]
+    relative_error: Float[Tensor, " b"]
+    by_rule: bool
 
 
 def estimate_weights(
     unit: Float[Tensor, "b m"],
     bias_gradient: Float[Tensor, " m"],
     level: float,
-    norms: Float[Tensor, " b"] | None,
     later: Sequence[tuple[Tensor, Tensor]] = (),
-) -> Float[Tensor, " b"]:
-    r"""Fit :math:`\nabla_b = \sum_j w_j g_j` by the simplest rule that the noise allows.
+) -> Weights | None:
+    r"""Fit :math:`\nabla_b = \sum_j w_j g_j`, by one weight if the noise allows it.
 
-    One weight for all records, as of a mean or a sum; else :math:`w_j = \min(w, c / n_j)`, as
-    of gradients that are clipped to a norm; else weights of their own. A rule has one or two
-    unknowns, which all entries determine together, and its scale is fitted to the biases of all
-    layers: those of the last one are far larger than the noise. An error of the scale is one of all
-    records. Weights of their own are known only as well as the records are.
+    One weight for all records, as of a mean or a sum, is fitted to the biases of all layers: those
+    of the last one are far larger than the noise, and an error of the scale is one of all records.
+    Else, as of gradients that are clipped, weights are known only as well as the records are. (That
+    a clipped weight is the limit over a norm says little: norm and record grow together.)
 
     Args:
         unit: :math:`g_j`, the gradient of each record's own loss at the layer's outputs.
         bias_gradient: As observed.
         level: Standard deviation of the noise in an entry.
-        norms: n, of the gradient of each record's own loss in all parameters; None if unknown.
         later: The same two of every later layer.
+
+    Returns:
+        None where the gradients are not independent.
 
     Example:
         >>> unit = torch.eye(3, 6, dtype=torch.float64)
-        >>> estimate_weights(unit, 0.5 * unit.sum(0), 1e-3, None)
+        >>> estimate_weights(unit, 0.5 * unit.sum(0), 1e-3).values
         tensor([0.5000, 0.5000, 0.5000], dtype=torch.float64)
     """
     gram, seen = unit @ unit.T, unit @ bias_gradient
-    free = torch.linalg.lstsq(gram, seen[:, None]).solution[:, 0]
+    factor, failed = torch.linalg.cholesky_ex(gram)
+    if int(failed) or not bool(torch.isfinite(factor).all()):
+        return None
+    free = torch.cholesky_solve(seen[:, None], factor)[:, 0]
     freedom = max(len(bias_gradient) - len(unit), 1)
     # What the gradients themselves are off is no noise, but it is as good as some.
     rest = float((bias_gradient - free @ unit).square().sum()) / freedom
     variance = max(level**2, rest)
+    spread = (variance * torch.cholesky_inverse(factor).diagonal()).sqrt()
 
-    def fits(rule: Tensor, unknowns: int) -> bool:
-        off = free - rule
-        chi = float(off @ gram @ off) / variance
-        return float(gammaincc(max(len(unit) - unknowns, 1) / 2, chi / 2)) >= AGAINST_RULE
-
-    alike = _scaled(torch.ones_like(free), gram, seen)
     lines = [(unit, bias_gradient), *later]
-    if fits(alike, 1):
-        return _rescaled(alike, lines)
-    if norms is not None and bool((norms > 0).all()):
-        clipped = _clipped(norms, gram, seen, free)
-        if fits(clipped, 2):
-            return _rescaled(clipped, lines)
-    return free
+    rule = torch.ones_like(free) * (seen.sum() / gram.sum())
+    off = free - rule
+    chi = float(off @ gram @ off) / variance
+    if float(gammaincc(max(len(unit) - 1, 1) / 2, chi / 2)) < AGAINST_RULE:
+        return Weights(free, spread / free.abs(), by_rule=False)
+    # Of many records some are off by two standard errors, if it is right.
+    against = (off.square() - (CHANCE_SIGMAS * spread).square()).clamp(min=0).sqrt()
+    return Weights(_rescaled(rule, lines), against / rule.abs(), by_rule=True)
 
 
 def _rescaled(rule: Tensor, lines: Sequence[tuple[Tensor, Tensor]]) -> Tensor:
@@ -68,25 +86,3 @@ def _rescaled(rule: Tensor, lines: Sequence[tuple[Tensor, Tensor]]) -> Tensor:
     sums = [(rule @ unit, observed) for unit, observed in lines]
     square = sum(float(total @ total) for total, _ in sums)
     return rule * (sum(float(total @ observed) for total, observed in sums) / square)
-
-
-def _scaled(shape: Tensor, gram: Tensor, seen: Tensor) -> Tensor:
-    """The multiple of some weights that fits best."""
-    return shape * ((shape @ seen) / (shape @ gram @ shape))
-
-
-def _clipped(norms: Tensor, gram: Tensor, seen: Tensor, free: Tensor) -> Tensor:
-    """The best of the rules that clip the k largest norms, for every k."""
-    best, least = free, torch.inf
-    for limit in norms.sort().values:
-        clipped = (norms >= limit).to(norms)
-        shapes = torch.stack([1 - clipped, clipped / norms])
-        if float(norms.min()) == float(limit):
-            shapes = shapes[1:]
-        fitted = torch.linalg.lstsq(shapes @ gram @ shapes.T, (shapes @ seen)[:, None]).solution
-        rule = fitted[:, 0] @ shapes
-        off = free - rule
-        left = float(off @ gram @ off)
-        if left < least:
-            best, least = rule, left
-    return best

@@ -26,7 +26,7 @@ from gradaudit.noisy import (
 )
 from gradaudit.outcome import Outcome
 from gradaudit.outcome.noisy import describe_under_noise, hidden_by_noise
-from gradaudit.session.polishing import polish_by_network
+from gradaudit.session.polishing import contradicts, polish_by_network
 from gradaudit.session.setup import Setup
 from gradaudit.update import LinearLayer
 
@@ -114,11 +114,11 @@ class NoisyAttack:
         recovery = recover_under_noise(problem, generator=self.setup.generator, control=control)
         verdict = None
         if recovery.batch is not None:
-            recovery, verdict = self._judged(problem, role, recovery, recovery.batch)
+            recovery, verdict = self._judged(problem, recovery, recovery.batch)
         return describe_under_noise(problem, role, recovery, verdict)
 
     def _judged(
-        self, problem: Problem, role: str, recovery: Recovery, batch: NoisyBatch
+        self, problem: Problem, recovery: Recovery, batch: NoisyBatch
     ) -> tuple[Recovery, Verdict]:
         """The records as found, or as the network makes them, if that proves no fewer of them."""
         network = self.setup.network_of(problem.layer.name)
@@ -136,7 +136,7 @@ class NoisyAttack:
             )
 
         began = time.perf_counter()
-        polished = polish_by_network(self.setup, problem, role, batch)
+        polished = polish_by_network(self.setup, problem, batch)
         seconds = recovery.seconds | {"polish": time.perf_counter() - began}
         found = judge(batch)
         if polished is None:
@@ -148,7 +148,9 @@ class NoisyAttack:
             errors=replace(batch.errors, entry=polished.entry_error, side=polished.side_error),
         )
         verdict = judge(better)
-        if verdict.recovered < found.recovered:
+        proven = [record.recovered for record in found.evidence]
+        worse = verdict.recovered < max(found.recovered, 1)
+        if worse or contradicts(batch, polished, proven):
             return replace(recovery, seconds=seconds), found
         counters = recovery.counters | {"polish_rounds": float(polished.rounds)}
         return replace(recovery, batch=better, counters=counters, seconds=seconds), verdict
