@@ -166,5 +166,9 @@ def scale_by_bias(
     entries: Float[Tensor, "b m"], bias_gradient: Float[Tensor, " m"]
 ) -> Float[Tensor, " b"]:
     r"""What each record's entries are to be multiplied by: :math:`\sum_j s_j g_j` is the bias's."""
-    scale = torch.linalg.lstsq(entries.T, bias_gradient[:, None]).solution[:, 0]
+    # Not by torch.linalg.lstsq, whose last digit depends on where in memory the entries lie.
+    factor = torch.linalg.qr(entries.T)
+    scale = torch.linalg.solve_triangular(
+        factor.R, factor.Q.T @ bias_gradient[:, None], upper=True
+    )[:, 0]
     return torch.where(scale == 0, torch.finfo(scale.dtype).tiny, scale)
