@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 import time
 
@@ -124,3 +126,22 @@ def test_a_long_call_gives_the_same_bits_as_any(threads):
 def test_what_a_long_call_raises_is_passed_on(check):
     with pytest.raises(torch.linalg.LinAlgError):
         waiting(lambda: torch.linalg.inv(torch.zeros(2, 2)), check, torch.ones(1))
+
+
+def test_a_process_ends_in_order_while_what_was_given_up_computes():
+    # It aborted: "terminate called without an active exception".
+    program = """
+import torch
+from gradaudit.linear.stopping import waiting
+
+def stop():
+    raise KeyError("enough")
+
+matrix = torch.randn(900, 900, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+try:
+    waiting(lambda: torch.linalg.svd(matrix @ matrix), stop, matrix)
+except KeyError:
+    print("given up")
+"""
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "given up\n", "")

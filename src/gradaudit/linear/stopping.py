@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import threading
 from collections.abc import Callable
 from typing import TypeAlias, TypeVar
@@ -10,6 +11,8 @@ import torch
 from torch import Tensor
 
 T = TypeVar("T")
+# Threads that nobody waits for any more.
+_abandoned: list[threading.Thread] = []
 # Called between parts of the work; what it raises ends the work.
 Check: TypeAlias = Callable[[], object]
 # While a part cannot be interrupted itself, the question is asked so often.
@@ -23,8 +26,9 @@ def go_on() -> None:
 def waiting(work: Callable[[], T], check: Check, tensor: Tensor) -> T:
     """Do what is a single call for minutes, asking meanwhile whether it may go on.
 
-    What is given up computes on, unseen, until it is done or the process ends: LAPACK cannot be
-    interrupted. A GPU is not waited for: there the same takes seconds.
+    What is given up computes on, unseen, until it is done: LAPACK cannot be interrupted, and a
+    process that ends meanwhile waits for it. A GPU is not waited for: there the
+    same takes seconds.
 
     Args:
         work: Gives the result; free of effects.
@@ -51,10 +55,21 @@ def waiting(work: Callable[[], T], check: Check, tensor: Tensor) -> T:
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
-    while thread.is_alive():
-        thread.join(ASK_SECONDS)
-        if thread.is_alive():
-            check()
+    try:
+        while thread.is_alive():
+            thread.join(ASK_SECONDS)
+            if thread.is_alive():
+                check()
+    except BaseException:
+        _abandoned.append(thread)
+        raise
     if errors:
         raise errors[0]
     return results[0]
+
+
+@atexit.register
+def _let_end() -> None:
+    """Wait: a thread that is in the middle of C++ when the interpreter goes aborts the process."""
+    for thread in _abandoned:
+        thread.join()
