@@ -34,7 +34,7 @@ def test_weights_that_are_alike_are_one_number():
     torch.testing.assert_close(found[0], torch.tensor(0.125).double(), atol=5e-4, rtol=0)
 
 
-def test_weights_without_a_rule_are_their_own():
+def test_weights_that_differ_are_their_own():
     true = torch.tensor([0.1, 0.3, -0.2, 0.5, 0.15, 0.2], dtype=torch.float64)
     unit, bias = case(true)
     expected = torch.linalg.lstsq(unit.T, bias[:, None]).solution[:, 0]
@@ -53,8 +53,8 @@ def test_the_scale_comes_from_the_later_layers_too():
     assert float((alone - 0.125).abs().max()) > 1e-6
 
 
-def test_a_weight_that_breaks_a_rule_a_little_is_doubted():
-    # By five standard errors for one of six: the rule may still pass, and then says so.
+def test_a_weight_that_differs_a_little_is_doubted():
+    # By five standard errors for one of six: they may still pass for alike, which then says so.
     true = torch.full((6,), 0.125, dtype=torch.float64)
     unit, bias = case(true)
     spread = LEVEL * torch.linalg.inv(unit @ unit.T).diagonal().sqrt()
@@ -72,7 +72,7 @@ def test_weights_of_their_own_have_the_error_of_least_squares():
     for seed in range(40):
         unit, bias = case(true, seed)
         found = weights_of(unit, bias, LEVEL)
-        assert not found.by_rule
+        assert not found.alike
         off.append((found.values - true) / true.abs() / found.relative_error)
     # 240 errors of unit size: their root mean square is within 5 standard errors of 1.
     assert 0.77 < float(torch.cat(off).square().mean().sqrt()) < 1.23

@@ -29,7 +29,7 @@ CLIP = 2.0
 SIGMAS = {"sigma = 1e-4": 1e-4, "sigma = 1e-6": 1e-6}
 PAPER = {("sigma = 1e-4", 20, 200): (31.90, 0.75), ("sigma = 1e-6", 150, 4000): (55.45, 0.88)}
 # Of one audit, by scale.
-SECONDS = (12.0, 120.0, 3600.0)
+SECONDS = (40.0, 120.0, 3600.0)
 
 
 def units(scale: Scale) -> list[dict[str, Any]]:

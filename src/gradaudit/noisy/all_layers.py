@@ -119,7 +119,7 @@ def use_all_layers(
     records, weights = polished.records, polished.weights
     width, features = network.layers[0].shape
     # Weights that are known no better than their records would pass for exact here.
-    if width < LEAST_WIDTH * features or not polished.by_rule:
+    if width < LEAST_WIDTH * features or not polished.alike:
         return polished
     passed = network.run(records)
     errors = side_errors(network, passed, polished.entry_error, generator)

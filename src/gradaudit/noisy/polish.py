@@ -40,7 +40,7 @@ class Polished:
         side_error: Of a pre-activation of each, from what is mixed in of other records.
         activation_gradients: One record a column, as the network gives them.
         weights: What each record's gradient is multiplied by in the update.
-        by_rule: Whether they are alike, and so known better than any single record.
+        alike: Whether these are all the same, and so known better than any single record.
         floor: What `entry_error` would be if the activation gradients were known.
         misfit: What part of a record's activation gradient, as energy, is seen to be wrong where
             the first layer's gradient shows it.
@@ -54,7 +54,7 @@ class Polished:
     side_error: Float[Tensor, " b"]
     activation_gradients: Float[Tensor, "m b"]
     weights: Float[Tensor, " b"]
-    by_rule: bool
+    alike: bool
     floor: Float[Tensor, " b"]
     misfit: Float[Tensor, " b"]
     remainder: float
@@ -104,7 +104,6 @@ def polish(
         slopes = network.slopes(passed.outputs, labels)
         errors = side_errors(network, passed, entry_error, generator)
         gates = read_gates(network, passed, slopes, weights=weights, errors=errors, level=level)
-
         found = _solve(network, gates.deltas, weights=weights, level=level, count=count)
         if found is None:
             break
@@ -144,7 +143,7 @@ def _solve(
 ) -> Polished | None:
     """Records by least squares, and the error of each."""
     layer = network.layers[0]
-    told: Weights | None = Weights(weights, torch.zeros_like(weights), by_rule=False)
+    told: Weights | None = Weights(weights, torch.zeros_like(weights), alike=False)
     if layer.bias_gradient is not None:
         pairs = zip(deltas[1:], network.layers[1:], strict=True)
         later = [(d, each.bias_gradient) for d, each in pairs if each.bias_gradient is not None]
@@ -178,7 +177,7 @@ def _solve(
         side.sqrt(),
         gradients.T,
         told.values,
-        told.by_rule,
+        told.alike,
         level * floor.sqrt(),
         off * len(observed) / gradients.square().sum(1),
         remainder,

@@ -11,7 +11,7 @@ from scipy.special import gammaincc
 from torch import Tensor
 
 # Probability of weights so far from being alike, if they are, below which they are not.
-AGAINST_RULE = 1e-3
+AGAINST_ALIKE = 1e-3
 # Standard errors by which one record's weight may differ from the common one without any doubt.
 CHANCE_SIGMAS = 2.0
 
@@ -24,12 +24,12 @@ class Weights:
         values: One a record.
         relative_error: Standard error of each, over it. Of a common weight, what the bias's
             gradient says beyond chance against it for that record.
-        by_rule: Whether it is one for all records.
+        alike: Whether it is one for all records.
     """
 
     values: Float[Tensor, " b"]
     relative_error: Float[Tensor, " b"]
-    by_rule: bool
+    alike: bool
 
 
 def estimate_weights(
@@ -71,18 +71,18 @@ def estimate_weights(
     spread = (variance * torch.cholesky_inverse(factor).diagonal()).sqrt()
 
     lines = [(unit, bias_gradient), *later]
-    rule = torch.ones_like(free) * (seen.sum() / gram.sum())
-    off = free - rule
+    common = torch.ones_like(free) * (seen.sum() / gram.sum())
+    off = free - common
     chi = float(off @ gram @ off) / variance
-    if float(gammaincc(max(len(unit) - 1, 1) / 2, chi / 2)) < AGAINST_RULE:
-        return Weights(free, spread / free.abs(), by_rule=False)
+    if float(gammaincc(max(len(unit) - 1, 1) / 2, chi / 2)) < AGAINST_ALIKE:
+        return Weights(free, spread / free.abs(), alike=False)
     # Of many records some are off by two standard errors, if it is right.
     against = (off.square() - (CHANCE_SIGMAS * spread).square()).clamp(min=0).sqrt()
-    return Weights(_rescaled(rule, lines), against / rule.abs(), by_rule=True)
+    return Weights(_rescaled(common, lines), against / common.abs(), alike=True)
 
 
-def _rescaled(rule: Tensor, lines: Sequence[tuple[Tensor, Tensor]]) -> Tensor:
-    """The multiple of a rule that fits the biases of several layers best."""
-    sums = [(rule @ unit, observed) for unit, observed in lines]
+def _rescaled(common: Tensor, lines: Sequence[tuple[Tensor, Tensor]]) -> Tensor:
+    """The multiple of weights that fits the biases of several layers best."""
+    sums = [(common @ unit, observed) for unit, observed in lines]
     square = sum(float(total @ total) for total, _ in sums)
-    return rule * (sum(float(total @ observed) for total, observed in sums) / square)
+    return common * (sum(float(total @ observed) for total, observed in sums) / square)

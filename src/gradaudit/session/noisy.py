@@ -136,9 +136,9 @@ class NoisyAttack:
             )
 
         began = time.perf_counter()
-        polished = polish_by_network(self.setup, problem, batch)
+        polished = polish_by_network(self.setup, problem, batch, network)
         seconds = recovery.seconds | {"polish": time.perf_counter() - began}
-        found = judge(batch)
+        recovery, found = replace(recovery, seconds=seconds), judge(batch)
         if polished is None:
             return recovery, found
         better = replace(
@@ -151,9 +151,9 @@ class NoisyAttack:
         proven = [record.recovered for record in found.evidence]
         worse = verdict.recovered < max(found.recovered, 1)
         if worse or contradicts(batch, polished, proven):
-            return replace(recovery, seconds=seconds), found
+            return recovery, found
         counters = recovery.counters | {"polish_rounds": float(polished.rounds)}
-        return replace(recovery, batch=better, counters=counters, seconds=seconds), verdict
+        return replace(recovery, batch=better, counters=counters), verdict
 
 
 def _measure(layer: LinearLayer, factors: Factors, known: float | None) -> tuple[float, int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from gradaudit.certify import NetworkMismatchError, likeliest_classes
+from gradaudit.certify import Network, NetworkMismatchError, likeliest_classes
 from gradaudit.linear.problem import Problem
 from gradaudit.noisy import FeedForward, NoisyBatch, Polished, polish, use_all_layers
 from gradaudit.session.setup import Setup
@@ -17,33 +17,30 @@ LARGEST_GROWTH, MOVED_SIGMAS = 4.0, 4.0
 SAME_OUTPUTS = 1e-9
 
 
-def polish_by_network(setup: Setup, problem: Problem, batch: NoisyBatch) -> Polished | None:
+def polish_by_network(
+    setup: Setup, problem: Problem, batch: NoisyBatch, network: Network | None
+) -> Polished | None:
     """Use what the layers behind the attacked one say, if they are known and all of one kind.
 
     Args:
         setup: The audit's.
         problem: The attacked layer.
         batch: As it was found.
+        network: The client's, with the update's weights; None if there is none.
 
     Returns:
         None without a network, behind several steps, or where the network is more than fully
         connected layers with ReLUs between them.
     """
-    network = None if setup.update.several_steps else setup.network_of(problem.layer.name)
-    if network is None:
+    if network is None or setup.update.several_steps:
         return None
     setup.control.report(f"layer {problem.layer.name}: more exactly, by the network")
     classes = likeliest_classes(
         problem, batch.records, network, image_shape=setup.image_shape, sign=setup.sign
     )
     layers = [layer for layer, _ in setup.plan.linear]
-    names = [layer.name for layer in layers]
-    place = problem.sparse.device
-    row = FeedForward.of(
-        layers[names.index(problem.layer.name) :],
-        network.loss,
-        device=place,
-    )
+    first = [layer.name for layer in layers].index(problem.layer.name)
+    row = FeedForward.of(layers[first:], network.loss, device=problem.sparse.device)
     if classes is None or row is None:
         return None
     try:
