@@ -67,6 +67,7 @@ def _legacy() -> bytes:
         (b"\x89HDF\r\n\x1a\n" + b"\0" * 40, "HDF5"),
         (b"\0" * 64, "unknown content"),
         (b"\x01", "unknown content"),
+        (b"\xff" * 7 + b'\x7f{"a":', "unknown content"),
         (pickle.dumps({"a": 1}), "a bare pickle"),
         (_tar(), "a tar archive"),
         (_npy(), "a single .npy array"),
