@@ -96,7 +96,7 @@ def sniff(path: str | Path) -> Format:
 
 def _is_text(head: bytes) -> bool:
     # No byte of text in UTF-8 is 0x7f or above 0xf7, and hardly one of older alphabets.
-    return all(byte in b"\t\n\r" or 0x20 <= byte < 0xF8 and byte != 0x7F for byte in head)
+    return all(byte in b"\t\n\r" or (0x20 <= byte < 0xF8 and byte != 0x7F) for byte in head)
 
 
 def _sniff_zip(path: str | Path) -> Format:
