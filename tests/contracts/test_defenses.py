@@ -6,7 +6,13 @@ import pytest
 import torch
 
 from gradaudit.clients import FedAvg, FedSGD
-from gradaudit.defenses import DEFENSES, RecordDefense, SentDefense, parse_defense
+from gradaudit.defenses import (
+    DEFENSES,
+    RecordDefense,
+    RepresentationDefense,
+    SentDefense,
+    parse_defense,
+)
 from gradaudit.models import mlp
 from gradaudit.update import LocalTraining
 
@@ -21,9 +27,13 @@ EXAMPLES = {
     "sign": ("", 0),
     "quantise": ("bits=3,rounding=stochastic", 1),
     "mask": ("share=0.5,seed=2", 1),
+    "soteria": ("share=0.5", 1),
 }
 SENT = sorted(name for name, kind in DEFENSES.items() if issubclass(kind, SentDefense))
 ON_RECORDS = sorted(name for name, kind in DEFENSES.items() if issubclass(kind, RecordDefense))
+ON_REPRESENTATIONS = sorted(
+    name for name, kind in DEFENSES.items() if issubclass(kind, RepresentationDefense)
+)
 
 
 def made(name: str):
@@ -45,7 +55,7 @@ def seeded(seed: int = 0) -> torch.Generator:
 
 def test_every_defence_is_tried_here():
     assert EXAMPLES.keys() == DEFENSES.keys()
-    assert set(SENT) | set(ON_RECORDS) == DEFENSES.keys()
+    assert {*SENT, *ON_RECORDS, *ON_REPRESENTATIONS} == DEFENSES.keys()
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16])
@@ -110,6 +120,26 @@ def test_records_are_changed_each_by_itself(name):
         torch.testing.assert_close(single[key], tensor[2:3], rtol=1e-14, atol=0)
 
 
+@pytest.mark.parametrize("name", ON_REPRESENTATIONS)
+def test_gradients_are_changed_at_one_layer_each_record_by_itself(name):
+    defense, model = made(name), mlp(5, [7], 3, seed=1, dtype="float64")
+    inputs, _ = batch()
+    generator = torch.Generator().manual_seed(2)
+    rows = {
+        key: torch.randn(6, *p.shape, generator=generator, dtype=torch.float64)
+        for key, p in model.named_parameters()
+    }
+    order = torch.tensor([3, 0, 5, 1, 4, 2])
+    together = defense.on_representations(model, inputs, rows)
+    permuted = defense.on_representations(
+        model, inputs[order], {key: t[order] for key, t in rows.items()}
+    )
+    assert [key for key in rows if not torch.equal(together[key], rows[key])] == ["fc2.weight"]
+    for key, tensor in together.items():
+        assert tensor.shape == rows[key].shape
+        assert torch.equal(permuted[key], tensor[order])
+
+
 def batch(size: int = 6):
     generator = torch.Generator().manual_seed(1)
     inputs = torch.randn(size, 5, generator=generator, dtype=torch.float64)
@@ -135,7 +165,7 @@ def test_every_client_takes_it(name):
         assert (update.noise is not None) == (name in ("dp-sgd", "gaussian-noise"))
 
 
-@pytest.mark.parametrize("name", ["clip-per-record", "prune"])
+@pytest.mark.parametrize("name", ["clip-per-record", "prune", "soteria"])
 def test_the_order_of_records_in_a_batch_leaves_no_trace(name):
     inputs, labels = batch()
     order = torch.tensor([3, 0, 5, 1, 4, 2])

@@ -91,8 +91,8 @@ EXAMPLES = (
     metavar="NAME[:KEY=VALUE,..]",
     multiple=True,
     help="What the client does before it sends anything, in the order given: clip-per-record, "
-    "dp-sgd, clip-update, gaussian-noise, prune, sign, quantise, mask or none, with options as in "
-    "'dp-sgd:clip=2,noise=1e-4', 'prune:share=0.9' or 'quantise:bits=8'.",
+    "dp-sgd, clip-update, gaussian-noise, prune, sign, quantise, mask, soteria or none, with "
+    "options as in 'dp-sgd:clip=2,noise=1e-4', 'prune:share=0.9' or 'quantise:bits=8'.",
 )
 @option(
     "--gradient-dtype",

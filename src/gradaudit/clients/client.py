@@ -96,10 +96,11 @@ class Client:
         generator: torch.Generator,
     ) -> tuple[dict[str, Tensor], float]:
         """A batch's gradient, defended record by record, and the noise in each of its entries."""
-        if not self.defenses.on_records:
+        if not self.defenses.needs_records:
             return batch_gradient(model, self.loss, inputs, labels, self.reduction), 0.0
         records = record_gradients(model, self.loss, inputs, labels)
-        return self.defenses.reduce(records, len(inputs), self.reduction, generator)
+        hidden = self.defenses.hide(model, inputs, records)
+        return self.defenses.reduce(hidden, len(inputs), self.reduction, generator)
 
     def _sent(
         self, change: dict[str, Tensor], noise: float | None, generator: torch.Generator

@@ -66,3 +66,13 @@ def check_truth_value(name: str, value: Any) -> None:
     """
     if not isinstance(value, bool):
         raise InputError(name, repr(value), "true or false")
+
+
+def check_text(name: str, value: Any) -> None:
+    """Refuse what is no text.
+
+    Raises:
+        InputError: It is not.
+    """
+    if not isinstance(value, str):
+        raise InputError(name, repr(value), "a text")

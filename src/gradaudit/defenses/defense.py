@@ -1,4 +1,4 @@
-"""The two kinds of defence."""
+"""The three kinds of defence."""
 
 from __future__ import annotations
 
@@ -6,7 +6,34 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 
 import torch
-from torch import Tensor
+from jaxtyping import Float
+from torch import Tensor, nn
+
+
+class RepresentationDefense(ABC):
+    """Changes what a record's gradient shows of its representation, the inputs of a layer.
+
+    It needs the model and the records themselves, and so comes before all others.
+    """
+
+    @abstractmethod
+    def on_representations(
+        self, model: nn.Module, inputs: Float[Tensor, "b ..."], gradients: Mapping[str, Tensor]
+    ) -> dict[str, Tensor]:
+        """Change gradients of single records, each without regard to the others.
+
+        Args:
+            model: As it computed these gradients; it is left as it is.
+            inputs: Network inputs, one record a row.
+            gradients: By parameter, one record a row, (b, ...); all of the model's trained
+                parameters.
+
+        Returns:
+            The same names and shapes.
+
+        Raises:
+            InputError: The model has no such representation.
+        """
 
 
 class RecordDefense(ABC):
@@ -62,7 +89,7 @@ class SentDefense(ABC):
         return None if noise else 0.0
 
 
-Defense = RecordDefense | SentDefense
+Defense = RepresentationDefense | RecordDefense | SentDefense
 
 
 def draw_noise(like: Tensor, deviation: float, generator: torch.Generator) -> Tensor:

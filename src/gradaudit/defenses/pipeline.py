@@ -3,25 +3,41 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from jaxtyping import Float
+from torch import Tensor, nn
 
-from gradaudit.defenses.defense import Defense, RecordDefense, SentDefense, draw_noise
+from gradaudit.defenses.defense import (
+    Defense,
+    RecordDefense,
+    RepresentationDefense,
+    SentDefense,
+    draw_noise,
+)
 from gradaudit.errors import InputError
+
+# In the order in which they can be applied, and what each kind works on.
+_STAGES: dict[type[Defense], str] = {
+    RepresentationDefense: "those on representations",
+    RecordDefense: "those on single records' gradients",
+    SentDefense: "those on what is sent",
+}
 
 
 @dataclass(frozen=True)
 class Pipeline:
-    """Defences in their order: first those on records, then those on what is sent.
+    """Defences in their order: on representations, then on records, then on what is sent.
 
     Attributes:
+        on_representations: Applied to each record's gradient, with model and record at hand.
         on_records: Applied to each record's gradient, in this order.
         on_sent: Applied to what is sent, in this order.
     """
 
+    on_representations: tuple[RepresentationDefense, ...] = ()
     on_records: tuple[RecordDefense, ...] = ()
     on_sent: tuple[SentDefense, ...] = ()
 
@@ -33,33 +49,66 @@ class Pipeline:
             defenses: In the order in which they are to be applied.
 
         Raises:
-            InputError: One is no defence, or one on records follows one on what is sent.
+            InputError: One is no defence, or comes after one of a later kind.
 
         Example:
             >>> from gradaudit.defenses import ClipPerRecord, Prune
             >>> Pipeline.of([ClipPerRecord(1.0), Prune(0.9)]).on_sent
             (Prune(share=0.9, per='tensor'),)
         """
-        on_records: list[RecordDefense] = []
-        on_sent: list[SentDefense] = []
-        for defense in defenses:
-            if isinstance(defense, SentDefense):
-                on_sent.append(defense)
-            elif not isinstance(defense, RecordDefense):
+        stages = tuple(_STAGES)
+        last = 0
+        for place, defense in enumerate(defenses):
+            if not isinstance(defense, stages):
                 raise InputError(
                     "defenses", type(defense).__name__, "defences, as in gradaudit.defenses"
                 )
-            elif on_sent:
-                name, earlier = type(defense).__name__, type(on_sent[-1]).__name__
+            stage = next(i for i, kind in enumerate(stages) if isinstance(defense, kind))
+            if stage < last:
+                name, earlier = type(defense).__name__, type(defenses[place - 1]).__name__
                 raise InputError(
                     "defenses",
                     f"{name} after {earlier}",
-                    "defences on single records before those on what is sent",
+                    f"{_STAGES[stages[stage]]} before {_STAGES[stages[last]]}",
                     f"put {name} first",
                 )
-            else:
-                on_records.append(defense)
-        return cls(tuple(on_records), tuple(on_sent))
+            last = stage
+        return cls(
+            tuple(d for d in defenses if isinstance(d, RepresentationDefense)),
+            tuple(d for d in defenses if isinstance(d, RecordDefense)),
+            tuple(d for d in defenses if isinstance(d, SentDefense)),
+        )
+
+    @property
+    def needs_records(self) -> bool:
+        """Whether the gradient of each record is needed by itself."""
+        return bool(self.on_representations or self.on_records)
+
+    def hide(
+        self,
+        model: nn.Module,
+        inputs: Float[Tensor, "b ..."],
+        gradients: Iterable[Mapping[str, Tensor]],
+    ) -> Iterator[Mapping[str, Tensor]]:
+        """Defend what the gradients of single records show of their representations.
+
+        Args:
+            model: As it computed these gradients.
+            inputs: Network inputs, one record a row, of all portions.
+            gradients: By parameter, one record a row, in portions of the batch.
+
+        Yields:
+            The portions, changed.
+        """
+        done = 0
+        for portion in gradients:
+            count = len(next(iter(portion.values())))
+            for defense in self.on_representations:
+                portion = defense.on_representations(  # noqa: PLW2901 - what goes on is the changed
+                    model, inputs[done : done + count], portion
+                )
+            done += count
+            yield portion
 
     def reduce(
         self,

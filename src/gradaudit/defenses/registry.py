@@ -14,6 +14,7 @@ from gradaudit.defenses.mask import Mask
 from gradaudit.defenses.prune import Prune
 from gradaudit.defenses.quantise import Quantise
 from gradaudit.defenses.sign import Sign
+from gradaudit.defenses.soteria import Soteria
 from gradaudit.errors import InputError
 
 DEFENSES: dict[str, type[Defense]] = {
@@ -25,6 +26,7 @@ DEFENSES: dict[str, type[Defense]] = {
     "sign": Sign,
     "quantise": Quantise,
     "mask": Mask,
+    "soteria": Soteria,
 }
 
 # In place of a defence's name: none.
@@ -52,6 +54,8 @@ def parse_defense(text: str) -> Defense:
         raise InputError("defense", repr(name), "one of " + ", ".join(DEFENSES))
     kind = DEFENSES[name]
     settings: dict[str, Any] = {}
+    # A layer may be called "4".
+    texts = {field.name: field.type == "str" for field in fields(kind)}  # type: ignore[arg-type]
     for part in filter(None, options.split(",")):
         key, equals, value = part.partition("=")
         known = [field.name for field in fields(kind)]  # type: ignore[arg-type]
@@ -60,7 +64,7 @@ def parse_defense(text: str) -> Defense:
             raise InputError(
                 f"defense {name}", repr(part), f"key=value, each key once, of {', '.join(known)}"
             )
-        settings[full[0]] = _value(value)
+        settings[full[0]] = value if texts[full[0]] else _value(value)
     missing = [each for each in _needed(kind) if each not in settings]
     try:
         # Without a value, a setting's own check says what it should be; those before it come first.

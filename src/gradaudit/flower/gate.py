@@ -90,10 +90,11 @@ def leakage_gate_mod(
 
 def _sent_only(defenses: Sequence[SentDefense]) -> Pipeline:
     pipeline = Pipeline.of(defenses)
-    if pipeline.on_records:
+    others = (*pipeline.on_representations, *pipeline.on_records)
+    if others:
         raise InputError(
             "on_leak",
-            f"{type(pipeline.on_records[0]).__name__}, which works on single records' gradients",
+            f"{type(others[0]).__name__}, which works on single records' gradients",
             "defences on what is sent: a gate sees nothing else",
             "train with it, as with Opacus",
         )
