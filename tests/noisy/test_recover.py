@@ -52,7 +52,7 @@ def test_the_error_is_in_proportion_to_the_noise():
         case = noisy_case(relative)
         fit = fit_jointly(case.problem, true_directions(case))
         assert fit is not None
-        assert fit.settled
+        assert fit.rounds < 40
         errors.append(estimate_errors(case.problem, fit, generator=generator()).entry.sort().values)
     torch.testing.assert_close(
         errors[1] / errors[0], torch.full_like(errors[0], 10), rtol=0.2, atol=0

@@ -131,11 +131,25 @@ def two_part_evidence(
         narrow: Variance of inactive entries.
         wide: Of active ones.
     """
-    both = torch.logaddexp(
+    both = two_part_likelihood(squares, prior, narrow, wide)
+    return (both - _log_normal(squares, squares.mean(1, keepdim=True))).mean(1)
+
+
+def two_part_likelihood(
+    squares: Float[Tensor, "k m"], prior: Tensor, narrow: Float[Tensor, "k 1"], wide: Tensor
+) -> Tensor:
+    """Log-likelihood of each entry under the two-part model, but for the constant.
+
+    Args:
+        squares: Of the entries.
+        prior: Probability of being active, from the half-space: (k, m), or several (..., k, m).
+        narrow: Variance of inactive entries.
+        wide: Of active ones, (k, 1) or (..., k, 1).
+    """
+    return torch.logaddexp(
         torch.log1p(-prior) + _log_normal(squares, narrow),
         torch.log(prior) + _log_normal(squares, wide),
     )
-    return (both - _log_normal(squares, squares.mean(1, keepdim=True))).mean(1)
 
 
 def posterior(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -10,7 +11,13 @@ from torch import Tensor
 
 from gradaudit.linear.blocks import row_norms
 from gradaudit.linear.problem import Problem
-from gradaudit.noisy.expectation import UNCERTAIN, posterior, smallest, two_part_evidence
+from gradaudit.noisy.expectation import (
+    UNCERTAIN,
+    posterior,
+    smallest,
+    two_part_evidence,
+    two_part_likelihood,
+)
 
 # Rounds at most; about ten do, and the change of the directions says when.
 ROUNDS, SETTLED = 40, 1e-6
@@ -27,6 +34,8 @@ CLEAR_SIGMAS = 3.0
 STRAIN_SIGMAS = 6.0
 # A typical temperature above this after some rounds: a direction is wrong, and no more rounds help.
 HOT, HOT_AFTER = 4.0, 8
+# Rounds after the best one: later ones have wandered off.
+PATIENCE = 10
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +52,7 @@ class Fit:
             Near 1 where every direction is right.
         strain: Root mean square entry of the neurons that record j clearly leaves inactive, over
             the noise: 1 for a right direction, 5 and more for one in which others are mixed.
-        settled: Whether the rounds came to rest.
+        rounds: That led here.
     """
 
     directions: Float[Tensor, "b b"]
@@ -53,7 +62,7 @@ class Fit:
     evidence: Float[Tensor, " b"]
     temperature: Float[Tensor, " b"]
     strain: Float[Tensor, " b"]
-    settled: bool
+    rounds: int
 
 
 def fit_jointly(problem: Problem, directions: Float[Tensor, "b b"]) -> Fit | None:
@@ -64,14 +73,16 @@ def fit_jointly(problem: Problem, directions: Float[Tensor, "b b"]) -> Fit | Non
     error is known, and so each neuron's probability of being active, :math:`\Phi(z / \sigma_z)`
     (with a larger error where the entries contradict that one); with the entries' own likelihood
     that weighs the rows; and each direction is the one whose weighted entries are smallest beside
-    their noise.
+    their noise. A direction's step takes no account of what it does to the other records'
+    half-spaces, so that records that resemble each other may wander off into mixtures, from the
+    very truth: the round counts in which the entries are likeliest.
 
     Args:
         problem: The layer, with the noise's level in `Problem.sparse_noise`.
         directions: One for every record, up to scale.
 
     Returns:
-        The fit, or None where the directions do not determine records.
+        The best round's fit, or None where the directions do not determine records.
 
     Source:
         Ours.
@@ -84,68 +95,66 @@ def fit_jointly(problem: Problem, directions: Float[Tensor, "b b"]) -> Fit | Non
     current = torch.nn.functional.normalize(directions, dim=1)
     squares = (current @ rows.T).square()
     narrow = current.square() @ noise[:, None]
-    activity = posterior(squares, torch.full_like(squares, 0.5), narrow)[0]
-    precision, settled = activity, False
-    evidence = temperature = strain = narrow[:, 0]
-    for count in range(ROUNDS):
+    activity, wide = posterior(squares, torch.full_like(squares, 0.5), narrow)
+    best, most, since = None, -math.inf, 0
+    for count in range(1, ROUNDS + 1):
         scaled = _scaled(problem, current)
         if scaled is None:
-            return None
+            break
         gradients = scaled @ left.T
         inverse, singular = torch.linalg.inv_ex(scaled.T)
         covariance, degenerate = torch.linalg.inv_ex(gradients @ gradients.T)
         # Two directions that are one, as the search may leave of a gradient that is mostly zeros.
         if bool(singular) or bool(degenerate):
-            return None
+            break
         mixtures = inverse * values
         # Of a record's entry: what least squares with these gradients leaves.
         error = level * covariance.diagonal().clamp(min=0).sqrt()
         bias = 0.0 if problem.layer.bias is None else problem.layer.bias
         sides = mixtures @ problem.preactivation_map.T + bias
         spread = error[:, None] * weight_norms + torch.finfo(sides.dtype).tiny
-        prior, temperature = _half_space(sides / spread, activity)
         narrow = current.square() @ noise[:, None]
         squares = (current @ rows.T).square()
+        prior, temperature = _half_space(sides / spread, squares, narrow, wide)
         activity, wide = posterior(squares, prior, narrow)
         evidence = two_part_evidence(squares, prior, narrow, wide)
         silent = (sides < -STRAIN_SIGMAS * spread).to(squares)
         strain = ((squares * silent).sum(1) / silent.sum(1).clamp(min=1) / narrow[:, 0]).sqrt()
         precision = (1 - activity) + activity * narrow / wide
+        total, since = float(evidence.sum()), since + 1
+        if total > most:
+            told = (activity, precision, evidence, temperature, strain)
+            best, most, since = Fit(scaled, mixtures, *told, count), total, 0
         before, current = current, smallest(rows, precision, noise, current)
         # In units of the noise's own metric every direction is about equally uncertain.
         moved = ((current - before) / values).norm(dim=1) / (current / values).norm(dim=1)
-        if float(moved.max()) < SETTLED:
-            settled = True
+        hot = count > HOT_AFTER and float(temperature.median()) > HOT
+        if float(moved.max()) < SETTLED or since == PATIENCE or hot:
             break
-        if count >= HOT_AFTER and float(temperature.median()) > HOT:
-            break
-    scaled = _scaled(problem, current)
-    if scaled is None:
-        return None
-    return Fit(
-        scaled,
-        torch.linalg.inv(scaled.T) * values,
-        activity,
-        precision,
-        evidence,
-        temperature,
-        strain,
-        settled,
-    )
+    return best
 
 
 def _half_space(
-    margins: Float[Tensor, "b m"], activity: Float[Tensor, "b m"]
+    margins: Float[Tensor, "b m"],
+    squares: Float[Tensor, "b m"],
+    narrow: Float[Tensor, "b 1"],
+    wide: Float[Tensor, "b 1"],
 ) -> tuple[Float[Tensor, "b m"], Float[Tensor, " b"]]:
-    """The probability of being active, at the temperature that suits a record's entries best.
+    """The probability of being active, at the temperature at which the entries are likeliest.
+
+    Their own likelihood, and not that of the activity they seemed to show before: small entries of
+    active neurons, which then passed for inactive, would keep a right half-space from being
+    believed.
 
     Args:
         margins: Pre-activations over their predicted error.
-        activity: What the entries say.
+        squares: Of the entries.
+        narrow: Variance of inactive entries.
+        wide: Of active ones.
     """
     tried = torch.tensor(TEMPERATURES, device=margins.device).to(margins)[:, None, None]
     priors = torch.special.ndtr(margins / tried).clamp(UNCERTAIN, 1 - UNCERTAIN)
-    fits = (activity * torch.log(priors) + (1 - activity) * torch.log1p(-priors)).sum(2)
+    fits = two_part_likelihood(squares, priors, narrow, wide).sum(2)
     best = fits.argmax(0)
     return priors[best, torch.arange(len(margins), device=margins.device)], tried[best, 0, 0]
 
