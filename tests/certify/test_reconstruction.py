@@ -7,6 +7,7 @@ from torch import nn
 
 from gradaudit.certify.reconstruction import judge_reconstruction
 from gradaudit.clients import FedSGD
+from gradaudit.models import mlp
 from gradaudit.models.loaded import load_model
 from gradaudit.models.losses import get_loss
 
@@ -122,3 +123,24 @@ def test_the_multiple_with_the_same_gradient_is_named_and_matches_too():
     lone = judged(model, images, 1 - labels, loss="binary_cross_entropy", determined=True)
     assert lone.recovered
     assert lone.twin is None
+
+
+@pytest.mark.parametrize("rescaled", [False, True])
+def test_the_other_of_two_classes_is_no_match_though_a_negative_multiple_is(rescaled):
+    model = mlp(20, [40, 30], 2, seed=1, dtype="float64")
+    record = torch.randn(1, 20, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    update, _ = FedSGD(model).update(record, torch.tensor([0]))
+    loaded = load_model(model, update)
+    recovered = []
+    for label in (0, 1):
+        verdict = judge_reconstruction(
+            loaded,
+            update,
+            get_loss("cross_entropy"),
+            record,
+            torch.tensor([label]),
+            generator=torch.Generator().manual_seed(0),
+            rescaled=rescaled,
+        )
+        recovered.append(verdict.recovered)
+    assert recovered == [True, False]

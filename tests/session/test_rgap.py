@@ -265,3 +265,51 @@ def test_a_size_that_rests_on_the_loss_is_said_to():
     sized = [result for result in results if result.scale_identified]
     assert sized
     assert all("neither clipped" in result.cause for result in sized)
+
+
+def dense(outputs: int) -> nn.Module:
+    return ga.models.mlp(40, [90, 30], outputs, seed=1, dtype="float64")
+
+
+@pytest.mark.parametrize(
+    "clipping",
+    [ga.defenses.ClipPerRecord(0.05), ga.defenses.ClipUpdate(0.05), ga.defenses.DPSGD(0.05, 0.0)],
+)
+@pytest.mark.parametrize(
+    ("outputs", "loss", "label"),
+    [
+        (3, "cross_entropy", 1),
+        (2, "cross_entropy", 0),
+        (2, "cross_entropy", 1),
+        (1, "binary_cross_entropy", 0),
+        (1, "binary_cross_entropy", 1),
+    ],
+)
+def test_clipping_hides_nothing_where_there_are_biases(outputs, loss, label, clipping):
+    record = uniform(1, 40)
+    client = {"loss": loss, "defenses": [clipping]}
+    result = audited(dense(outputs), record, [label], show=None, **client)
+    assert result.status is Status.RECOVERED
+    assert result.scale_identified
+    # The other of two classes has the same gradient, times a negative factor.
+    assert result.labels == (label,)
+    torch.testing.assert_close(result.records, record, rtol=1e-9, atol=1e-9)
+    assert "Its own gradient was multiplied by 0.0" in result.cause
+
+
+def test_a_clipped_step_of_a_known_rate():
+    record, client = uniform(1, 40), {"observe": "delta", "learning_rate": 0.1}
+    clipped = {"defenses": [ga.defenses.ClipPerRecord(0.05)], **client}
+    result = audited(dense(3), record, [1], show=None, **clipped)
+    assert result.records_recovered == 1
+    torch.testing.assert_close(result.records, record, rtol=1e-6, atol=1e-6)
+    assert "multiplied" in result.cause
+    assert "multiplied" not in audited(dense(3), record, [1], show=None, **client).cause
+
+
+def test_clipping_of_a_network_without_biases_is_no_success_and_no_crash():
+    images = uniform(1, 1, 8, 8)
+    clipped = [ga.defenses.ClipPerRecord(0.001)]
+    result = audited(grey_cnn(), images, [2], defenses=clipped)
+    assert result.records_recovered == 0
+    assert "clipped" in result.remedy

@@ -60,6 +60,7 @@ class ReconstructionVerdict:
         reason: Why nothing is certified; empty if it is.
         size_by_loss: Whether the records' size follows from the loss alone: under another loss,
             multiples of them have the observed gradient.
+        factor: What their gradient was multiplied by, if that was left open; else 1.
     """
 
     evidence: tuple[RecordEvidence, ...]
@@ -69,6 +70,7 @@ class ReconstructionVerdict:
     twin: ScaleTwin | None
     reason: str
     size_by_loss: bool = False
+    factor: float = 1.0
 
     @property
     def recovered(self) -> bool:
@@ -86,6 +88,7 @@ def judge_reconstruction(
     generator: torch.Generator,
     determined: bool | None = None,
     spread: float = 0.0,
+    rescaled: bool = False,
     stop: Callable[[], bool] = lambda: False,
     dense_unknowns: int = DENSE_UNKNOWNS,
 ) -> ReconstructionVerdict:
@@ -102,6 +105,7 @@ def judge_reconstruction(
             direction open; None where there is none, and the gradient's derivative must show it.
         spread: Root mean square by which an entry moves when the attack is run again on a gradient
             with fresh noise; the error is taken for no smaller.
+        rescaled: Whether what was observed may be any positive multiple, as after clipping.
         stop: Asked during iterations; true ends them with what there is.
         dense_unknowns: Unknowns up to which the derivative is formed, which can show by itself
             that no direction is open.
@@ -112,7 +116,8 @@ def judge_reconstruction(
     Source:
         For the bound on the error, R-GAP (arXiv 2010.07733), section 3; what it needs is ours.
     """
-    judge = GradientMap(loaded, loss, labels, observe([update], [loaded]))
+    seen = observe([update], [loaded], rescaled=rescaled)
+    judge = GradientMap(loaded, loss, labels, seen)
     with torch.inference_mode(False):
         inputs, labels = inputs.clone(), labels.clone()
         checks, residual = _compare(judge, inputs)
@@ -143,6 +148,7 @@ def judge_reconstruction(
             error=max(found.error, spread),
         )
         checks += _more(judge, inputs, found, generator)
+        factor = judge.factor(inputs)
     reason = _reason(checks, found, inputs)
     if reason:
         return replace(_refused(inputs, checks, residual, reason), sensitivity=found, twin=twin)
@@ -165,6 +171,7 @@ def judge_reconstruction(
         twin,
         "",
         rests_on_loss(judge.predict, inputs),
+        factor,
     )
 
 

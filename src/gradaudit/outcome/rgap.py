@@ -132,6 +132,11 @@ def _recovered(blank: Outcome, one: Judged, excluded: int) -> Outcome:
             " Its size rests on the loss, and on the gradient being neither clipped nor a mean "
             "with records that have none: nothing in this network's gradient tests that."
         )
+    if one.verdict.factor != 1.0:
+        named += (
+            f" Its own gradient was multiplied by {one.verdict.factor:.4g}: by a learning rate, or "
+            "where it was clipped."
+        )
     error = one.verdict.evidence[0].estimated_error or 0.0
     return replace(
         blank,
@@ -221,7 +226,8 @@ def _why(best: Judged) -> tuple[str, str]:
     reason = "" if best.verdict is None else best.verdict.reason
     return (
         f"A reconstruction was found, but it is not proven: {reason or 'its class is not known.'}",
-        "Check the network, its mode and the loss.",
+        "Check the network, its mode and the loss. If the gradient was clipped, the attack needs "
+        "biases.",
     )
 
 

@@ -53,9 +53,20 @@ class GradientMap:
     def gradient(self, inputs: Float[Tensor, "b ..."]) -> dict[str, Float[Tensor, " ..."]]:
         """Of the mean loss, by parameter.
 
-        Where the update is a multiple of it by an unknown learning rate, the multiple that fits
-        best.
+        Where the update is a multiple of it by an unknown positive factor, such as a learning rate,
+        the multiple that fits best.
         """
+        found = self._of_the_loss(inputs)
+        if self._scale_known:
+            return found
+        factor = self._factor(found)
+        return {name: g * factor for name, g in found.items()}
+
+    def factor(self, inputs: Float[Tensor, "b ..."]) -> float:
+        """What the gradient of the mean loss is multiplied by to fit the observed one best."""
+        return 1.0 if self._scale_known else float(self._factor(self._of_the_loss(inputs)))
+
+    def _of_the_loss(self, inputs: Float[Tensor, "b ..."]) -> dict[str, Float[Tensor, " ..."]]:
         tensors = self._loaded.tensors
         free = {name: tensors[name] for name in self.observed}
 
@@ -64,11 +75,13 @@ class GradientMap:
             return self._loss(outputs, self._labels)
 
         found: dict[str, Tensor] = grad(mean_loss)(free)
-        if self._scale_known:
-            return found
+        return found
+
+    def _factor(self, found: dict[str, Tensor]) -> Tensor:
         product = torch.stack([(found[n] * g).sum() for n, g in self.observed.items()]).sum()
         square = torch.stack([g.square().sum() for g in found.values()]).sum()
-        return {name: g * (product / square) for name, g in found.items()}
+        # Of two classes, the other one's gradient is a negative multiple.
+        return (product / square).clamp(min=0)
 
     def whitened(self, inputs: Float[Tensor, "b ..."]) -> Float[Tensor, " w"]:
         """The gradient over its noise, flat."""

@@ -35,12 +35,16 @@ class Observed:
     scale_known: bool
 
 
-def observe(updates: Sequence[Update], loaded: Sequence[LoadedModel]) -> Observed:
+def observe(
+    updates: Sequence[Update], loaded: Sequence[LoadedModel], *, rescaled: bool = False
+) -> Observed:
     """Read gradients off updates of one model.
 
     Args:
         updates: Gradients, or differences of weights; all of the same parameters.
         loaded: The model with the weights of each.
+        rescaled: Whether each may have been multiplied by an unknown positive factor, as clipping
+            does.
 
     Example:
         >>> from gradaudit.models.loaded import load_model
@@ -63,7 +67,8 @@ def observe(updates: Sequence[Update], loaded: Sequence[LoadedModel]) -> Observe
                 for t, each, update, factor in zip(rows, loaded, updates, factors, strict=True)
             ]
         )
-    return Observed(gradients, noise, all(u.gradient_scale is not None for u in updates))
+    known = not rescaled and all(u.gradient_scale is not None for u in updates)
+    return Observed(gradients, noise, known)
 
 
 def perturbed(seen: Observed, generator: torch.Generator) -> Observed:

@@ -32,9 +32,16 @@ RANGE_ERRORS = 100.0
 
 @dataclass(frozen=True)
 class RGapAttack:
-    """The recursion through all layers, from the last to the first."""
+    """The recursion through all layers, from the last to the first.
+
+    Attributes:
+        setup: The audit's.
+        rescaled: Whether the gradient may have been multiplied by a positive factor. It is tried
+            where nothing has the gradient as it is.
+    """
 
     setup: Setup
+    rescaled: bool = False
     _seconds: dict[str, float] = field(default_factory=dict)
 
     def run(self) -> Outcome:
@@ -49,12 +56,16 @@ class RGapAttack:
             )
         try:
             loaded, chain = prepare(model, setup.update, setup.image_shape, setup.place)
-            seen = observe([setup.update], [loaded])
+            seen = observe([setup.update], [loaded], rescaled=self.rescaled)
             candidates = self._candidates(chain, seen)
         except NotSolvableError as refused:
             return Outcome(Status.NOT_APPLICABLE, refused.cause, refused.remedy)
         possible = self._in_range(chain, candidates)
         judged = [self._judged(loaded, chain, seen, candidate) for candidate in possible]
+        if seen.scale_known and not any(each.recovered for each in judged) and not self._stop():
+            clipped = RGapAttack(setup, rescaled=True, _seconds=self._seconds).run()
+            if clipped.status is Status.RECOVERED:
+                return clipped
         return describe_rgap(
             judged,
             layers=chain.affine,
@@ -137,6 +148,7 @@ class RGapAttack:
             generator=self.setup.generator,
             determined=candidate.determined,
             spread=spread,
+            rescaled=self.rescaled,
             stop=self._stop,
         )
         spent = time.perf_counter() - started
