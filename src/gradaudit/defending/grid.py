@@ -14,6 +14,7 @@ from gradaudit.update import LocalTraining
 USUAL_DEFENSES = (
     "none",
     "clip-per-record:norm=1",
+    "soteria:share=0.5",
     "dp-sgd:clip=1,noise_multiplier=1e-6/1e-4/1e-2/1",
     "prune:share=0.5/0.9/0.99",
     "quantise:bits=8/4/1",
