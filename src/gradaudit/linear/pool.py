@@ -18,6 +18,8 @@ APPROXIMATE_DUPLICATE = 1e-6
 # ... once that one was hit so often. Near-duplicate records have directions just as close, and
 # each repeat that is made exact has an even chance of being the twin.
 EXACT_REPEATS = 12
+# Agreement from which on two directions may be one but for the gradient's noise.
+NOISY_DUPLICATE = 1e-3
 # A proposal this close to a refused mixture is that mixture.
 REFUSED_COSINE = 1e-10
 # More candidates than this help nobody: true ones are the sparsest.
@@ -104,18 +106,38 @@ class Pool:
         """Count repeats of directions in the pool; the others once, and how often each came."""
         if len(self) and len(exact):
             nearest, distance = _distances(self.directions, exact)
-            known = distance <= DUPLICATE_COSINE
+            known = self._same(self.directions[nearest], exact, distance)
             self.hits += torch.bincount(nearest[known], minlength=len(self))
             exact = exact[~known]
         hits: list[int] = []
         fresh = exact[:0]
         while len(exact):
-            _, distance = _distances(exact[:1], exact)
-            same = distance <= DUPLICATE_COSINE
+            nearest, distance = _distances(exact[:1], exact)
+            same = self._same(exact[:1][nearest], exact, distance)
             fresh = torch.cat([fresh, exact[:1]])
             hits.append(int(same.sum()))
             exact = exact[~same]
         return fresh, self.hits.new_tensor(hits)
+
+    def _same(
+        self,
+        first: Float[Tensor, "k b"],
+        other: Float[Tensor, "k b"],
+        distance: Float[Tensor, " k"],
+    ) -> Bool[Tensor, " k"]:
+        """Whether pairs are one direction: to rounding, or as far as the gradient's noise tells.
+
+        Noise leads different proposals for one direction to places that differ by more than
+        rounding. No entry of theirs does by more than may pass for zero.
+        """
+        same = distance <= DUPLICATE_COSINE
+        close = torch.nonzero(~same & (distance <= NOISY_DUPLICATE))[:, 0]
+        if len(close):
+            one, two = first[close], other[close]
+            sign = torch.sign((one * two).sum(1, keepdim=True))
+            apart = ((one * sign - two) @ self._problem.sparse.T).abs()
+            same[close] = (apart <= self._problem.zero_tolerance(two)).all(1)
+        return same
 
     def _half_space_test_of(self, exact: Float[Tensor, "k b"]) -> Bool[Tensor, " k"]:
         if not self._half_space_test:
