@@ -35,7 +35,8 @@ def gradients(model, inputs, labels):
 def test_a_layers_inputs_and_their_slopes_are_those_of_a_jacobian(monkeypatch, block_bytes):
     monkeypatch.setattr(module, "BLOCK_BYTES", block_bytes)
     model, inputs = conv_net(), normal(5, 1, 6, 6)
-    values, slopes = module.representations(model, model[6], inputs)
+    name, values, slopes = module.representations(model, {"6": model[6], "4": model[4]}, inputs)
+    assert name == "6"
     front = model[:6]
     torch.testing.assert_close(values, front(inputs))
     for i in range(5):
@@ -50,7 +51,7 @@ def test_the_entries_of_greatest_worth_are_hidden(share):
     before = gradients(model, inputs, labels)
     after = Soteria(share).on_representations(model, inputs, before)
     assert all(torch.equal(after[k], before[k]) for k in before if k != "6.weight")
-    values, slopes = module.representations(model, model[6], inputs)
+    _, values, slopes = module.representations(model, {"6": model[6]}, inputs)
     for i in range(4):
         hidden = (after["6.weight"][i] == 0).all(0)
         assert int(hidden.sum()) == round(share * 10)
@@ -109,7 +110,11 @@ def test_a_layer_may_be_called_by_a_number():
     [
         (nn.Sequential(nn.Flatten(), nn.Linear(36, 2)), "5", "layer: found '5', expected one of 1"),
         (nn.Sequential(nn.Conv2d(1, 2, 6), nn.Flatten()), "", "model: found no fully connected"),
-        (nn.Sequential(nn.Linear(6, 2), nn.Flatten()), "", "expected one vector a record"),
+        (
+            nn.Sequential(nn.Linear(6, 2), nn.Flatten()),
+            "",
+            r"given shape \(2, 1, 6, 6\), expected one",
+        ),
     ],
 )
 def test_models_without_such_a_layer(model, layer, said):
@@ -122,7 +127,7 @@ def test_a_layer_that_is_not_trained():
     model = conv_net()
     model[6].weight.requires_grad_(requires_grad=False)
     client = ga.clients.FedSGD(model, defenses=[Soteria(0.5)])
-    with pytest.raises(InputError, match="whose weight is not trained"):
+    with pytest.raises(InputError, match="whose weight is no trained parameter"):
         client.update(normal(2, 1, 6, 6), torch.tensor([0, 1]))
 
 
@@ -143,3 +148,69 @@ def test_it_does_hide_a_record_from_rgap():
     record, label = normal(1, 40, seed=2), torch.tensor([1])
     update, _ = ga.clients.FedSGD(model, defenses=[Soteria(0.1)]).update(record, label)
     assert ga.audit(update, attack="rgap").records_recovered == 0
+
+
+class Unusual(nn.Module):
+    """Layers that are not called in the order in which they are defined, one of them never."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head, self.front = nn.Linear(8, 3), nn.Linear(36, 8)
+        self.auxiliary = nn.Linear(8, 3)
+        self.double()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.head(input=torch.sigmoid(self.front(x.flatten(1))))
+
+
+def test_the_last_layer_is_the_one_that_is_called_last_by_keyword_or_not():
+    model, inputs, labels = Unusual(), normal(2, 1, 6, 6), torch.tensor([0, 1])
+    before = gradients(model, inputs, labels)
+    after = Soteria(0.5).on_representations(model, inputs, before)
+    assert [k for k in before if not torch.equal(after[k], before[k])] == ["head.weight"]
+    with pytest.raises(InputError, match="'auxiliary', never called"):
+        Soteria(0.5, "auxiliary").on_representations(model, inputs, before)
+
+
+def test_a_weight_that_layers_share_is_refused():
+    layers = [nn.Flatten(), nn.Linear(36, 36), nn.Sigmoid(), nn.Linear(36, 36), nn.Linear(36, 3)]
+    model = nn.Sequential(*layers).double()
+    model[3].weight = model[1].weight
+    for layer in ("1", "3"):
+        client = ga.clients.FedSGD(model, defenses=[Soteria(0.5, layer)])
+        with pytest.raises(InputError, match="whose weight is shared"):
+            client.update(normal(2, 1, 6, 6), torch.tensor([0, 1]))
+
+
+def test_features_that_no_record_moves_have_no_slope():
+    class Constant(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.given, self.head = nn.Parameter(torch.ones(4)), nn.Linear(4, 3)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.head(self.given.expand(len(x), 4)) + 0 * x.flatten(1)[:, :1]
+
+    model, inputs = Constant().double(), normal(2, 1, 6, 6)
+    name, values, slopes = module.representations(model, {"head": model.head}, inputs)
+    assert (name, values.tolist(), slopes.tolist()) == ("head", [[1.0] * 4] * 2, [[0.0] * 4] * 2)
+    for given in (lambda x: x.detach(), lambda x: x):
+        moved = nn.Sequential(nn.Flatten(), nn.Linear(36, 3)).double()
+        moved[0].forward = lambda x, _given=given: _given(x).flatten(1)
+        slope = module.representations(moved, {"1": moved[1]}, inputs)[2]
+        assert bool((slope == (0.0 if given(inputs) is not inputs else 1.0)).all())
+
+
+def test_dropout_in_training_mode_is_refused():
+    layers = [nn.Flatten(), nn.Linear(36, 20), nn.Sigmoid(), nn.Dropout(0.5), nn.Linear(20, 3)]
+    model = nn.Sequential(*layers).double()
+    batch = normal(2, 1, 6, 6), torch.tensor([0, 1])
+    with pytest.raises(InputError, match=r"drawn anew at each pass.*leave train=False"):
+        ga.clients.FedSGD(model, defenses=[Soteria(0.5)], train=True).update(*batch)
+    assert ga.clients.FedSGD(model, defenses=[Soteria(0.5)]).update(*batch)
+
+
+@pytest.mark.wrong_types
+def test_one_defence_is_no_sequence_of_them():
+    with pytest.raises(InputError, match=r"defenses: found Soteria, expected a sequence"):
+        Pipeline.of(Soteria(0.5))

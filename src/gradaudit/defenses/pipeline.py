@@ -57,6 +57,10 @@ class Pipeline:
             (Prune(share=0.9, per='tensor'),)
         """
         stages = tuple(_STAGES)
+        if isinstance(defenses, stages):
+            raise InputError(
+                "defenses", type(defenses).__name__, "a sequence of defences", "put it in a list"
+            )
         last = 0
         for place, defense in enumerate(defenses):
             if not isinstance(defense, stages):

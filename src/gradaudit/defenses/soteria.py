@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -13,7 +13,7 @@ from gradaudit.defenses.checks import check_number, check_text
 from gradaudit.defenses.defense import RepresentationDefense
 from gradaudit.errors import InputError
 
-# How much the derivatives of one block of features may take.
+# How much of a network's activations, for several features at a time, derivatives may take.
 BLOCK_BYTES = 2**27
 
 
@@ -30,8 +30,8 @@ class Soteria(RepresentationDefense):
     other gradient changes: what layers before this one show of the record stays as it is.
 
     Attributes:
-        share: Of the features, 0 to 1.
-        layer: Name of a fully connected layer; empty for the model's last one.
+        share: Of the features, 0 to 1; rounded to whole features.
+        layer: Name of a fully connected layer; empty for the one that is called last.
 
     Raises:
         InputError: A value is out of its range.
@@ -61,26 +61,25 @@ class Soteria(RepresentationDefense):
         self, model: nn.Module, inputs: Float[Tensor, "b ..."], gradients: Mapping[str, Tensor]
     ) -> dict[str, Tensor]:
         """See `RepresentationDefense.on_representations`."""
-        name, layer = self._find(model)
-        weight = f"{name}.weight" if name else "weight"
-        if weight not in gradients:
-            raise InputError(
-                "layer", f"{name!r}, whose weight is not trained", "a layer that is trained"
-            )
-        hidden = self._hidden(*representations(model, layer, inputs))
-        rows = gradients[weight]
-        return {**gradients, weight: rows.masked_fill(hidden[:, None, :], 0)}
-
-    def _find(self, model: nn.Module) -> tuple[str, nn.Linear]:
         known = {n: m for n, m in model.named_modules() if isinstance(m, nn.Linear)}
         if not known:
             raise InputError(
                 "model", "no fully connected layer", "one, whose representation is hidden"
             )
-        name = self.layer or list(known)[-1]
-        if name not in known:
-            raise InputError("layer", repr(name), f"one of {', '.join(known)}")
-        return name, known[name]
+        if self.layer and self.layer not in known:
+            raise InputError("layer", repr(self.layer), f"one of {', '.join(known)}")
+        chosen = {self.layer: known[self.layer]} if self.layer else known
+        name, values, slopes = representations(model, chosen, inputs)
+        weight = f"{name}.weight" if name else "weight"
+        shared = sum(m.weight is known[name].weight for m in known.values()) > 1
+        if weight not in gradients or shared:
+            raise InputError(
+                "layer",
+                f"{name!r}, whose weight is " + ("shared" if shared else "no trained parameter"),
+                "a layer with a weight of its own that is trained",
+            )
+        hidden = self._hidden(values, slopes)
+        return {**gradients, weight: gradients[weight].masked_fill(hidden[:, None, :], 0)}
 
     def _hidden(
         self, values: Float[Tensor, "b f"], slopes: Float[Tensor, "b f"]
@@ -95,49 +94,87 @@ class Soteria(RepresentationDefense):
 
 
 def representations(
-    model: nn.Module, layer: nn.Module, inputs: Float[Tensor, "b ..."]
-) -> tuple[Float[Tensor, "b f"], Float[Tensor, "b f"]]:
+    model: nn.Module, layers: Mapping[str, nn.Module], inputs: Float[Tensor, "b ..."]
+) -> tuple[str, Float[Tensor, "b f"], Float[Tensor, "b f"]]:
     """What enters a layer, and how far each feature moves with the record.
 
     Args:
         model: No layer may mix records.
-        layer: One of the model's.
+        layers: Some of the model's by name; it is the one that is called last.
         inputs: Network inputs.
 
     Returns:
-        Each record's features r_i, and the Euclidean norms of their derivatives dr_i/dx.
+        The layer's name, each record's features r_i, and the Euclidean norms of their derivatives
+        dr_i/dx: zero where they do not depend on the record.
 
     Raises:
-        InputError: It is not one vector a record that enters the layer, once.
+        InputError: It is not one vector a record that enters the layer, once, and the same each
+            time.
     """
-    seen: list[Tensor] = []
-    hook = layer.register_forward_pre_hook(lambda _, entering: seen.append(entering[0]))
-    try:
-        with torch.enable_grad():
-            records = inputs.detach().clone().requires_grad_()
-            model(records)
-    finally:
-        hook.remove()
-    shapes = [tuple(each.shape) for each in seen]
-    if len(seen) != 1 or seen[0].ndim != 2 or len(seen[0]) != len(inputs):
+    records = inputs.detach().clone().requires_grad_()
+    name, values, saved = _entering(model, layers, records)
+    if model.training and not torch.equal(values, _entering(model, layers, records)[1]):
         raise InputError(
-            "layer",
-            f"inputs of shape {', '.join(map(str, shapes)) or 'none'}",
-            "one vector a record, which enters it once",
+            "model",
+            f"a representation in front of layer {name!r} that is drawn anew at each pass",
+            "one that is a function of the record, for Soteria",
+            "leave train=False",
         )
-    (values,) = seen
-    count, features = values.shape
-    of_one = records.numel() * records.element_size()
-    slopes = []
+    features, slopes = values.shape[1], []
     every = torch.eye(features, dtype=values.dtype, device=values.device)
-    for block in torch.split(every, max(1, BLOCK_BYTES // of_one)):
+    if not values.requires_grad:
+        return name, values, torch.zeros_like(values)
+    for block in torch.split(every, max(1, BLOCK_BYTES // max(saved, 1))):
         # Records do not mix, so that the derivative of a feature's sum is that of each record.
-        (derivatives,) = torch.autograd.grad(
+        derivatives: Tensor | None = torch.autograd.grad(
             values,
             records,
-            block[:, None, :].expand(-1, count, -1),
+            block[:, None, :].expand(-1, len(values), -1),
             retain_graph=True,
             is_grads_batched=True,
-        )
+            allow_unused=True,
+        )[0]
+        if derivatives is None:
+            return name, values.detach(), torch.zeros_like(values).detach()
         slopes.append(torch.linalg.vector_norm(derivatives.flatten(2), dim=2).T)
-    return values.detach(), torch.cat(slopes, dim=1)
+    return name, values.detach(), torch.cat(slopes, dim=1)
+
+
+def _entering(
+    model: nn.Module, layers: Mapping[str, nn.Module], records: Float[Tensor, "b ..."]
+) -> tuple[str, Float[Tensor, "b f"], int]:
+    """The layer that is called last, what enters it, and the bytes that derivatives rest on."""
+    seen: list[tuple[str, Tensor]] = []
+    saved = 0
+
+    def hook(name: str) -> Callable[[nn.Module, tuple[Tensor, ...], dict[str, Tensor]], None]:
+        return lambda _, args, named: seen.append((name, (*args, *named.values())[0]))
+
+    def count(tensor: Tensor) -> Tensor:
+        nonlocal saved
+        saved += tensor.numel() * tensor.element_size()
+        return tensor
+
+    hooks = [
+        each.register_forward_pre_hook(hook(name), with_kwargs=True)
+        for name, each in layers.items()
+    ]
+    try:
+        with (
+            torch.enable_grad(),
+            torch.autograd.graph.saved_tensors_hooks(count, lambda tensor: tensor),
+        ):
+            model(records)
+    finally:
+        for each in hooks:
+            each.remove()
+    name = seen[-1][0] if seen else next(iter(layers))
+    entered = [tensor for which, tensor in seen if which == name]
+    if len(entered) != 1 or entered[0].ndim != 2 or len(entered[0]) != len(records):
+        shapes = ", ".join(str(tuple(tensor.shape)) for tensor in entered)
+        raise InputError(
+            "layer",
+            f"{name!r}, which is given shape {shapes}" if shapes else f"{name!r}, never called",
+            "one vector a record, which enters it once",
+        )
+    return name, entered[0], saved
