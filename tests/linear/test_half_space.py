@@ -3,7 +3,12 @@ from __future__ import annotations
 import pytest
 import torch
 
-from gradaudit.linear.half_space import _separable_but_for, plausible
+from gradaudit.linear.half_space import (
+    _all_but_hidden,
+    _separable_but_for,
+    _separated_by_regression,
+    plausible,
+)
 from gradaudit.linear.problem import Setting
 from linear.planted import gaussian, plant, seeded
 
@@ -78,3 +83,20 @@ def test_inactive_rows_called_active_are_never_excused():
     labels[torch.nonzero(~active)[:1, 0]] = True
     signed = (points * torch.where(labels, 1.0, -1.0)[:, None]).numpy()
     assert not _separable_but_for(signed, 5, labels.numpy(), hidden=3)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_hidden_rows_do_not_turn_the_separator_past_others(seed):
+    # Active neurons far from the boundary, whose entries are so small that they pass for zeros.
+    count = 12
+    planted = plant(gaussian(12, 60, seed), width=500, seed=seed)
+    problem, layer = planted.problem, planted.layer
+    zero, active = problem.pattern(planted.true_directions[:1])
+    judged = (zero | active)[0] & problem.live
+    before = (planted.records[0] @ layer.weight.T + layer.bias) * active[0]
+    shown = active[0].clone()
+    shown[before.argsort(descending=True)[:count]] = False
+    against = _separated_by_regression(problem, judged[None], shown[None])[1][0]
+    assert int(against.sum()) > count
+    assert _all_but_hidden(problem, judged, shown, against, count)
+    assert not _all_but_hidden(problem, judged, shown, against, count - 1)

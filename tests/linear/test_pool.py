@@ -93,3 +93,19 @@ def test_sparse_inputs_enter_a_pool_too():
     planted = plant(gaussian(4, 50, 0), width=100, setting=Setting.SPARSE_INPUT)
     pool = Pool(planted.problem)
     assert pool.add(planted.true_directions, 20) == 4
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_directions_are_one_as_far_as_noise_tells(dtype):
+    planted = plant(gaussian(5, 60, 0), width=150, factor_like=dtype)
+    problem, first = planted.problem, planted.true_directions
+    pool = Pool(problem)
+    # As far away as the noise of the rows allows, and further.
+    away = unit(gaussian(5, 5, 3))
+    reach = (problem.zero_tolerance(first) / (away @ problem.sparse.T).abs()).amin(1)
+    for times, expected in ((0.5, True), (3.0, False)):
+        other = unit(first + times * reach[:, None] * away)
+        distance = (first - other).square().sum(1) / 2
+        assert bool((distance > 1e-12).all()), "rounding would explain it"
+        assert pool._same(first, other, distance).tolist() == [expected] * 5
+        assert pool._same(-first, other, distance).tolist() == [expected] * 5

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from scipy.optimize import linprog
 from torch import Tensor
 
@@ -28,6 +28,8 @@ HOPELESS_SHARE, HOPELESS_ROWS = 0.02, 16
 TINY_RATE = 1e-6
 # With so many times more rows on the wrong side than are allowed, dropping some is hopeless.
 SLACK_FACTOR = 4
+# How often a separator is sought again without the rows that seem to be hidden.
+TRIMMINGS = 3
 
 
 def plausible(problem: Problem, directions: Float[Tensor, "k b"]) -> Bool[Tensor, " k"]:
@@ -60,7 +62,8 @@ def plausible(problem: Problem, directions: Float[Tensor, "k b"]) -> Bool[Tensor
     if problem.setting is Setting.SPARSE_INPUT:
         return ((values > 0) | ~active).all(1) | ((values < 0) | ~active).all(1)
     judged = (zero | active) & problem.live
-    fits, wrong = _separated_by_regression(problem, judged, active)
+    fits, against = _separated_by_regression(problem, judged, active)
+    wrong = against.sum(1)
     tolerances = problem.zero_tolerance(directions)
     hopeless = wrong > (HOPELESS_SHARE * judged.sum(1)).clamp(min=HOPELESS_ROWS)
     for index in torch.nonzero(~fits & ~hopeless)[:, 0].tolist():
@@ -70,10 +73,34 @@ def plausible(problem: Problem, directions: Float[Tensor, "k b"]) -> Bool[Tensor
         if problem.activation_drift is None:
             fits[index] = separable(problem, rows, firing, hidden=hidden)
         else:
-            # A small margin is no side at all, so that no program need look for one; those that
-            # are hidden may turn the separator past as many others.
-            fits[index] = int(wrong[index]) <= hidden
+            # A small margin is no side at all, so that no program need look for one.
+            fits[index] = _all_but_hidden(
+                problem, judged[index], active[index], against[index], hidden
+            )
     return fits
+
+
+def _all_but_hidden(
+    problem: Problem,
+    judged: Bool[Tensor, " m"],
+    active: Bool[Tensor, " m"],
+    against: Bool[Tensor, " m"],
+    hidden: int,
+) -> bool:
+    """Whether a separator leaves no more rows on the wrong side than may be hidden.
+
+    Rows that are hidden turn the separator past others: it is sought again without the zeros that
+    the last one left on the active side.
+    """
+    for _ in range(TRIMMINGS):
+        count = int(against.sum())
+        if count <= hidden:
+            return True
+        if count > SLACK_FACTOR * hidden:
+            return False
+        fitted = judged & ~(against & ~active)
+        against = _separated_by_regression(problem, judged[None], active[None], fitted[None])[1][0]
+    return int(against.sum()) <= hidden
 
 
 def _hidden(
@@ -136,35 +163,41 @@ def _design_drift(problem: Problem) -> Float[Tensor, "m d"] | None:
 
 
 def _separated_by_regression(
-    problem: Problem, judged: Bool[Tensor, "k m"], active: Bool[Tensor, "k m"]
-) -> tuple[Bool[Tensor, " k"], Int[Tensor, " k"]]:
+    problem: Problem,
+    judged: Bool[Tensor, "k m"],
+    active: Bool[Tensor, "k m"],
+    fitted: Bool[Tensor, "k m"] | None = None,
+) -> tuple[Bool[Tensor, " k"], Bool[Tensor, "k m"]]:
     """For which patterns a few Newton steps of logistic regression find a separator.
 
-    And how many rows are on the wrong side in the end; after several steps of training, at best. No
-    is no answer. First truncated steps in float32, for all patterns by common products; then exact
-    ones for those that are left, whose margin is smaller. A separator is tested in float64.
+    And which rows are on the wrong side in the end; after several steps of training, at best. Where
+    some rows are not `fitted`, it is sought without them. No is no answer. First truncated steps in
+    float32, for all patterns by common products; then exact ones for those that are left, whose
+    margin is smaller. A separator is tested in float64.
     """
     design, bounded = _design(problem)
     drift = _design_drift(problem)
+    fitted = judged if fitted is None else fitted
     if bounded:
         # The weight on the bias is positive where one more row, of the bias alone, is active.
         design = torch.cat(
             [design, torch.eye(design.shape[1], dtype=design.dtype, device=design.device)[-1:]]
         )
-        judged, active = (
-            torch.nn.functional.pad(mask, (0, 1), value=True) for mask in (judged, active)
+        judged, active, fitted = (
+            torch.nn.functional.pad(mask, (0, 1), value=True) for mask in (judged, active, fitted)
         )
         drift = None if drift is None else torch.nn.functional.pad(drift, (0, 0, 0, 1))
     norms = design.norm(dim=1, keepdim=True)
     design = design / torch.where(norms > 0, norms, 1.0)
     basis, triangle = torch.linalg.qr(design)
     basis = basis * len(basis) ** 0.5
-    counts = (judged & (norms[:, 0] > 0)).to(basis)
+    tested = judged & (norms[:, 0] > 0)
+    counts = (tested & fitted).to(basis)
     target = active.to(basis)
     found = torch.zeros(len(judged), dtype=torch.bool, device=judged.device)
-    wrong = torch.zeros(len(judged), dtype=torch.int64, device=judged.device)
+    wrong = torch.zeros_like(judged)
     if not bool((triangle.diagonal().abs() > 0).all()):
-        return found, wrong
+        return found, wrong[:, : len(problem.sparse)]
     if drift is not None:
         drift = drift / torch.where(norms > 0, norms, 1.0) * len(basis) ** 0.5
         drift = torch.linalg.solve_triangular(triangle, drift, upper=True, left=False)
@@ -175,10 +208,13 @@ def _separated_by_regression(
             break
         margin = (2 * target[going] - 1) * (weights[going] @ basis.T)
         certain = settled(margin, None if drift is None else weights[going] @ drift.T)
-        margin = torch.where((counts[going] > 0) & certain, margin, torch.inf)
-        count = (margin <= 0).sum(1)
-        # Exact steps may diverge where no separator ends them.
-        wrong[going] = count if drift is None or not step else count.minimum(wrong[going])
+        margin = torch.where(tested[going] & certain, margin, torch.inf)
+        against = margin <= 0
+        if drift is not None and step:
+            # Exact steps may diverge where no separator ends them.
+            worse = against.sum(1) >= wrong[going].sum(1)
+            against = torch.where(worse[:, None], wrong[going], against)
+        wrong[going] = against
         separates = margin.amin(1) > SMALLEST_MARGIN * weights[going].norm(dim=1)
         found[going[separates]] = True
         going = going[~separates]
@@ -193,7 +229,7 @@ def _separated_by_regression(
             judged=counts[going].to(dtype),
             exact=not quick,
         ).to(basis)
-    return found, wrong
+    return found, wrong[:, : len(problem.sparse)]
 
 
 def _separable_but_for(signed: np.ndarray, free: int, active: np.ndarray, hidden: int) -> bool:
