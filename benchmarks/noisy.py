@@ -57,8 +57,6 @@ docs/noise.md. Where layers are wide, later layers' gradients lead below it: a n
 of all records, started from the true directions. What the zeros leave open mixes records, the more
 the more alike they are.
 
-The rows at b = 150 were measured before the audit used the network: by zeros alone.
-
 **Estimated errors** are the audit's own, of the root mean square of a record's error; the true one
 is measured afterwards.
 
