@@ -74,7 +74,7 @@ def test_rank_one_updates_score_as_direct_computation_does():
         for candidate in (1, 3, 6)
         for swapped in [torch.where(torch.arange(4) == position, candidate, chosen)]
     )
-    score, position, candidate = scorer.best_swap(chosen, [1, 3, 6])
+    score, position, candidate = scorer.best_swap(chosen, [1, 3, 6], lambda: False)
     assert score == pytest.approx(best)
     chosen[position] = candidate
     assert scorer.score(chosen) == pytest.approx(best)
@@ -91,6 +91,28 @@ def test_the_second_stage_repairs_a_wrong_first_one(seed):
     assert second.matching == 1.0
     assert second.swaps == 1
     assert sorted(second.chosen.tolist()) == [0, 1, 2, 3]
+
+
+def test_swaps_end_when_the_time_is_up_with_the_best_so_far():
+    planted = plant(gaussian(4, 60, 0), width=150, seed=0)
+    pool = tempting(planted, 3)
+    first = greedy_filter(planted.problem, pool, second_stage=False)
+    whole = greedy_filter(planted.problem, pool)
+    asked = 0
+
+    def stop() -> bool:
+        nonlocal asked
+        asked += 1
+        return asked > allowed
+
+    for allowed in range(4):
+        asked = 0
+        cut = greedy_filter(planted.problem, pool, stop=stop)
+        # Once when it was up, and once more by the loop around it.
+        assert asked <= allowed + 2
+        assert first.matching <= cut.matching <= whole.matching
+        assert bool(allowed) or cut.swaps == 0
+    assert first.matching < whole.matching
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])

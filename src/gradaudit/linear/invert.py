@@ -105,7 +105,7 @@ def invert(
             done = False
             if new and len(pool) >= problem.batch_size:
                 with clock.phase("select"):
-                    selection, done = _select(problem, pool, accept, repair=complete)
+                    selection, done = _select(problem, pool, accept, control, repair=complete)
             control.report(
                 f"layer {problem.layer.name}: {member.search.unit}",
                 tried=member.tried,
@@ -166,19 +166,29 @@ def _complete(problem: Problem, pool: Pool) -> int:
 
 
 def _select(
-    problem: Problem, pool: Pool, accept: Callable[[Batch], bool] | None, *, repair: bool
+    problem: Problem,
+    pool: Pool,
+    accept: Callable[[Batch], bool] | None,
+    control: Control,
+    *,
+    repair: bool,
 ) -> tuple[Selection | None, bool]:
     """The best batch in the pool, wrong directions of it solved for anew, and whether it will do.
 
     Repairs are dear, and accepting comes first: of a rounded update the matching is seldom perfect.
     """
-    selection = greedy_filter(problem, pool)
+
+    def stop() -> bool:
+        return control.stop_reason() is not None
+
+    selection = greedy_filter(problem, pool, stop=stop)
     if selection is None or _is_done(problem, pool, selection, accept):
         return selection, selection is not None
     chosen = pool.directions[selection.chosen]
+    repair = repair and not stop()
     if not repair or not pool.add(repairs(problem, chosen), problem.zeros_needed + 1):
         return selection, False
-    selection = greedy_filter(problem, pool)
+    selection = greedy_filter(problem, pool, stop=stop)
     return selection, selection is not None and _is_done(problem, pool, selection, accept)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -36,7 +37,13 @@ class Selection:
     swaps: int
 
 
-def greedy_filter(problem: Problem, pool: Pool, *, second_stage: bool = True) -> Selection | None:
+def greedy_filter(
+    problem: Problem,
+    pool: Pool,
+    *,
+    second_stage: bool = True,
+    stop: Callable[[], bool] = lambda: False,
+) -> Selection | None:
     r"""Choose b directions: the sparsest full-rank set, then swaps that raise the matching.
 
     The first stage collects directions by descending number of zeros as long as the rank grows.
@@ -47,6 +54,8 @@ def greedy_filter(problem: Problem, pool: Pool, *, second_stage: bool = True) ->
         problem: The layer.
         pool: Candidates.
         second_stage: False stops after the first, for comparison.
+        stop: Asked before each candidate's swaps, which take seconds in large batches; true ends
+            with what there is.
 
     Returns:
         The selection, or None while the pool does not span the space.
@@ -66,7 +75,7 @@ def greedy_filter(problem: Problem, pool: Pool, *, second_stage: bool = True) ->
         others = [i for i in order.tolist() if i not in set(chosen.tolist())]
         others = others[:LARGEST_SECOND_STAGE]
         while others and best < 1.0:
-            score, position, candidate = scorer.best_swap(chosen, others)
+            score, position, candidate = scorer.best_swap(chosen, others, stop)
             if not score > best:
                 break
             others[others.index(candidate)] = int(chosen[position])
@@ -107,7 +116,9 @@ class _Scorer:
         scores = self._matching(linear[None], stacked, chosen, drifts)
         return float(torch.nan_to_num(scores, nan=0.0)[0])
 
-    def best_swap(self, chosen: Int[Tensor, " b"], others: list[int]) -> tuple[float, int, int]:
+    def best_swap(
+        self, chosen: Int[Tensor, " b"], others: list[int], stop: Callable[[], bool]
+    ) -> tuple[float, int, int]:
         """The best score over all swaps, the position it replaces, and the candidate."""
         size = len(chosen)
         linear, scales = self._of_records(chosen)
@@ -116,6 +127,8 @@ class _Scorer:
         blocks = torch.split(positions, max(1, LARGEST_STACK // linear.numel()))
         best = (-1.0, 0, 0)
         for candidate in others:
+            if stop():
+                break
             # Q' = Q with column i replaced by q has rows r_l - p_l r_i / p_i and r_i / p_i; so
             # has everything that is linear in them.
             weights = inverse @ self._pool.directions[candidate]
