@@ -10,14 +10,18 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from gradaudit.budget import Control
+from gradaudit.linear.half_space import plausible
 from gradaudit.linear.problem import Problem
 from gradaudit.noisy.contradiction import resolve_contradictions
 from gradaudit.noisy.errors import Errors, estimate_errors
 from gradaudit.noisy.joint import Fit, fit_jointly
 from gradaudit.noisy.search import TYPICAL_SHARE, search_under_noise
 
-# Times that wrong directions are taken out and looked for anew.
-ATTEMPTS = 6
+# Times that wrong directions are taken out and looked for anew, and times after these that mixtures
+# are told from records by their zeros, where noise leaves these to be seen.
+ATTEMPTS, STRICT_ATTEMPTS = 6, 4
+# Part of the entries in which zeros stand clear of the noise, from which on they are seen.
+SEEN = 0.25
 # Half-spaces off by a typical factor above this show that a direction is wrong, whichever it is.
 WARM = 2.0
 # A direction whose inactive neurons are so many times the noise is wrong, whatever it explains.
@@ -69,6 +73,8 @@ def recover_under_noise(
 
     A single wrong direction is mixed into all records. After each joint fit those whose entries
     explain much less than the others' are taken out, and looked for again where only they can be.
+    Mixtures of records that resemble each other explain nearly as much as records: where that does
+    not lead to a batch, those are taken out whose zeros are no side of a hyperplane.
 
     Args:
         problem: The layer, at the rank that stands above the noise, with a bias gradient.
@@ -81,9 +87,14 @@ def recover_under_noise(
     fit: Fit | None = None
     consistent = torch.zeros(0, dtype=torch.bool)
     starts, found, stopped = 0, 0, ""
-    for _ in range(ATTEMPTS):
+    for attempt in range(ATTEMPTS + STRICT_ATTEMPTS):
+        strict = attempt >= ATTEMPTS
+        if strict and (fit is None or not _zeros_are_seen(problem, fit)):
+            break
         began = clock()
-        search = search_under_noise(problem, generator=generator, control=control, known=kept)
+        search = search_under_noise(
+            problem, generator=generator, control=control, known=kept, strict=strict
+        )
         seconds["search"] += clock() - began
         starts += search.starts
         began = clock()
@@ -100,7 +111,8 @@ def recover_under_noise(
             fit, consistent, found, stopped = latest, good, int(good.sum()), search.stopped
         if bool(good.all()) or control.stop_reason() is not None:
             break
-        kept = torch.nn.functional.normalize(latest.directions[good], dim=1)
+        kept = torch.nn.functional.normalize(latest.directions, dim=1)
+        kept = kept[good if attempt + 1 < ATTEMPTS else plausible(problem, kept)]
     counters = {"starts": float(starts)}
     if fit is None:
         return Recovery(None, found, stopped, counters, seconds)
@@ -114,6 +126,11 @@ def recover_under_noise(
         estimate_errors(problem, fit, generator=generator),
     )
     return Recovery(batch, found, stopped, counters, seconds)
+
+
+def _zeros_are_seen(problem: Problem, fit: Fit) -> bool:
+    directions = torch.nn.functional.normalize(fit.directions, dim=1)
+    return float(problem.informative(directions).to(directions).mean()) >= SEEN
 
 
 def _good(fit: Fit) -> Bool[Tensor, " b"]:

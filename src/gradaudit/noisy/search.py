@@ -9,6 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from gradaudit.budget import Control
+from gradaudit.linear.half_space import plausible
 from gradaudit.linear.problem import Problem
 from gradaudit.linear.proposers.halfspace import HalfSpaceSearch
 from gradaudit.noisy.expectation import Sharpened, sharpen_under_noise
@@ -50,6 +51,7 @@ def search_under_noise(
     generator: torch.Generator,
     control: Control,
     known: Float[Tensor, "f b"] | None = None,
+    strict: bool = False,
 ) -> Search:
     """Look for all directions of a noisy gradient.
 
@@ -58,6 +60,9 @@ def search_under_noise(
         generator: On the factors' device.
         control: Of the time.
         known: Directions that need not be looked for.
+        strict: Whether a direction must also pass the half-space test of searches without noise,
+            which says nothing where noise covers the zeros. Mixtures of records that resemble each
+            other explain nearly as much as records do.
 
     Returns:
         A basis. Where directions are missing, the best of what was rejected and what is
@@ -87,6 +92,8 @@ def search_under_noise(
         explained = explained[explained > threshold]
         typical = float(explained.median()) if len(explained) else 0.0
         good = sharp.evidence[chosen] > max(threshold, TYPICAL_SHARE * typical)
+        if strict:
+            good &= plausible(problem, sharp.directions[chosen])
         explained = torch.cat([explained, sharp.evidence[chosen[good]]])
         rejected = sharp.subset(chosen[~good])
         barren = 0 if bool(good.any()) else barren + 1
