@@ -126,7 +126,7 @@ def test_the_multiple_with_the_same_gradient_is_named_and_matches_too():
 
 
 @pytest.mark.parametrize("rescaled", [False, True])
-def test_the_other_of_two_classes_is_no_match_though_a_negative_multiple_is(rescaled):
+def test_of_two_classes_neither_is_known_by_a_multiple(rescaled):
     model = mlp(20, [40, 30], 2, seed=1, dtype="float64")
     record = torch.randn(1, 20, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     update, _ = FedSGD(model).update(record, torch.tensor([0]))
@@ -143,4 +143,5 @@ def test_the_other_of_two_classes_is_no_match_though_a_negative_multiple_is(resc
             rescaled=rescaled,
         )
         recovered.append(verdict.recovered)
-    assert recovered == [True, False]
+    # The other one's gradient is a negative multiple, and several records' mean a positive one.
+    assert recovered == [not rescaled, False]

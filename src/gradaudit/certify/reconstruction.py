@@ -43,6 +43,8 @@ from gradaudit.update import Update
 DIRECTIONS = 3
 # How the names of checks begin that compare a tensor.
 _TENSOR = "gradient:"
+# Classes from which on a multiple of a gradient shows a record: two have but one direction.
+CLASSES_FOR_A_FACTOR = 3
 # Stands for a tolerance of zero where one is divided by.
 LEAST = 1e-300
 
@@ -105,7 +107,10 @@ def judge_reconstruction(
             direction open; None where there is none, and the gradient's derivative must show it.
         spread: Root mean square by which an entry moves when the attack is run again on a gradient
             with fresh noise; the error is taken for no smaller.
-        rescaled: Whether what was observed may be any positive multiple, as after clipping.
+        rescaled: Whether what was observed may be any positive multiple, as after clipping. Then,
+            and where a learning rate is not known, three classes or more are needed under
+            cross-entropy: with fewer, all records have multiples of one gradient at the outputs,
+            and the factor makes up for a mean of several; under other losses, for another label.
         stop: Asked during iterations; true ends them with what there is.
         dense_unknowns: Unknowns up to which the derivative is formed, which can show by itself
             that no direction is open.
@@ -121,6 +126,8 @@ def judge_reconstruction(
     with torch.inference_mode(False):
         inputs, labels = inputs.clone(), labels.clone()
         checks, residual = _compare(judge, inputs)
+        if not seen.scale_known and not _tells_the_factor(judge, loss, inputs):
+            return _refused(inputs, checks, residual, _FACTOR_IS_OPEN)
         unexplained = [check.name for check in checks if not check.passed]
         if unexplained:
             # A tensor that was observed to be zero has no tolerance.
@@ -173,6 +180,18 @@ def judge_reconstruction(
         rests_on_loss(judge.predict, inputs),
         factor,
     )
+
+
+_FACTOR_IS_OPEN = (
+    "It has a multiple of the observed gradient, and so may the mean of several records have, "
+    "under this loss and with so few outputs."
+)
+
+
+def _tells_the_factor(judge: GradientMap, loss: Loss, inputs: Float[Tensor, "b ..."]) -> bool:
+    """Whether one record's gradient at the outputs is no multiple of all others'."""
+    outputs = judge.predict(inputs)
+    return loss.name == "cross_entropy" and outputs[0].numel() >= CLASSES_FOR_A_FACTOR
 
 
 _STATEMENT = (

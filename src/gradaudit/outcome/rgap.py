@@ -227,7 +227,7 @@ def _why(best: Judged) -> tuple[str, str]:
     return (
         f"A reconstruction was found, but it is not proven: {reason or 'its class is not known.'}",
         "Check the network, its mode and the loss. If the gradient was clipped, the attack needs "
-        "biases.",
+        "biases, cross-entropy and three classes.",
     )
 
 
