@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor
 
-from gradaudit.certify.scale_twins import ScaleTwin, rests_on_loss, scale_twin
+from gradaudit.certify.scale_twins import ScaleTwin, rests_on_loss, scale_twin, tells_the_factor
 from gradaudit.certify.sensitivity import (
     FEW_ITERATIONS,
     ITERATIONS,
@@ -43,8 +43,6 @@ from gradaudit.update import Update
 DIRECTIONS = 3
 # How the names of checks begin that compare a tensor.
 _TENSOR = "gradient:"
-# Classes from which on a multiple of a gradient shows a record: two have but one direction.
-CLASSES_FOR_A_FACTOR = 3
 # Stands for a tolerance of zero where one is divided by.
 LEAST = 1e-300
 
@@ -126,7 +124,7 @@ def judge_reconstruction(
     with torch.inference_mode(False):
         inputs, labels = inputs.clone(), labels.clone()
         checks, residual = _compare(judge, inputs)
-        if not seen.scale_known and not _tells_the_factor(judge, loss, inputs):
+        if not seen.scale_known and not tells_the_factor(judge.predict, loss, inputs):
             return _refused(inputs, checks, residual, _FACTOR_IS_OPEN)
         unexplained = [check.name for check in checks if not check.passed]
         if unexplained:
@@ -186,12 +184,6 @@ _FACTOR_IS_OPEN = (
     "It has a multiple of the observed gradient, and so may the mean of several records have, "
     "under this loss and with so few outputs."
 )
-
-
-def _tells_the_factor(judge: GradientMap, loss: Loss, inputs: Float[Tensor, "b ..."]) -> bool:
-    """Whether one record's gradient at the outputs is no multiple of all others'."""
-    outputs = judge.predict(inputs)
-    return loss.name == "cross_entropy" and outputs[0].numel() >= CLASSES_FOR_A_FACTOR
 
 
 _STATEMENT = (

@@ -21,6 +21,8 @@ from gradaudit.rgap.lambert import margins, product
 HOMOGENEOUS = 1e-9
 # Nearer to one, the two multiples are the same record for every purpose.
 SAME = 1e-6
+# Classes from which on a multiple of a gradient shows a record: two have but one direction.
+CLASSES_FOR_A_FACTOR = 3
 
 
 @dataclass(frozen=True)
@@ -95,6 +97,20 @@ def rests_on_loss(predict: Callable[[Tensor], Tensor], inputs: Float[Tensor, "b 
         outputs, doubled = predict(inputs), predict(2 * inputs)
     difference = float((doubled - 2 * outputs).norm())
     return outputs[0].numel() <= 2 and difference <= HOMOGENEOUS * float(outputs.norm())
+
+
+def tells_the_factor(
+    predict: Callable[[Tensor], Tensor], loss: Loss, inputs: Float[Tensor, "b ..."]
+) -> bool:
+    """Whether a record's gradient at the outputs is no multiple of every other record's.
+
+    Args:
+        predict: The network.
+        loss: The client's.
+        inputs: Where.
+    """
+    outputs = predict(inputs)
+    return loss.name == "cross_entropy" and outputs[0].numel() >= CLASSES_FOR_A_FACTOR
 
 
 def _margin(loss: str, outputs: Tensor, labels: Tensor) -> Tensor | None:
